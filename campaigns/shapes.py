@@ -138,9 +138,9 @@ def _width(part: Any) -> int:
 
 def _call(part: Any, method: str, rows: Any) -> None:
     if method == "compute":
-        part.compute(rows, np.empty((rows.shape[0], part._n_features_out)))
+        part.compute(rows, np.empty((rows.shape[0], part.n_features_out)))
     elif method == "gradients":
-        part.gradients(rows, np.ones(part._n_features_out))
+        part.gradients(rows, np.ones(part.n_features_out))
     elif method == "predict with deviations":
         part.predict(rows, return_std=True)
     elif method in ("score", "partial_fit"):

@@ -178,7 +178,7 @@ def _fit_once(chosen: Chosen, size: int, split: Split, k: int) -> Outcome:
         chosen.method,
         size,
         features.size_unit,
-        model.features_._n_features_out,
+        model.features_.n_features_out,
         _bytes(model, split),
         fitted - started,
         done - fitted,

@@ -86,7 +86,7 @@ def joined(X: np.ndarray) -> KernelRegressor:
     turn = np.array([[0.8, -0.6], [0.3, 0.4]])
     turned = ProjectedMap.of(turn, Nystrom(bandwidth=0.5, n_components=9).fit(X @ turn))
     model.features_ = JoinedMaps.of([model.features_, smooth, turned], [1.0, 0.5, 0.25])
-    extra = np.linspace(-1.0, 1.0, smooth._n_features_out + turned._n_features_out)
+    extra = np.linspace(-1.0, 1.0, smooth.n_features_out + turned.n_features_out)
     model.weights_ = np.concatenate([model.weights_, extra])
     return model
 
@@ -100,7 +100,7 @@ def combined(X: np.ndarray, z: np.ndarray) -> KernelRegressor:
     grids.fit(with_combinations(inputs, turn))
     model.features_ = GivenBinning()
     model.features_.fit_grids(inputs, replace(grids.grids, projection=turn))
-    model.weights_ = np.sin(np.arange(float(model.features_._n_features_out)))
+    model.weights_ = np.sin(np.arange(float(model.features_.n_features_out)))
     return model
 
 

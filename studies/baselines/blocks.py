@@ -188,7 +188,7 @@ class IndependentBlocks(DenseMap):
         return Metric(self.bandwidth_, self._mask(self.bandwidth_[None, :]))
 
     @property
-    def _n_features_out(self) -> int:
+    def n_features_out(self) -> int:
         return int(self.offsets_[-1])
 
 

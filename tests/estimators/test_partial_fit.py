@@ -79,9 +79,9 @@ def test_partial_fit_adds_bins_and_keeps_old_ones() -> None:
     before = copy.deepcopy(model)
     model.partial_fit(X[FIRST:1200], Y[FIRST:1200])
     old, new = before.features_, model.features_
-    assert new._n_features_out > old._n_features_out
-    moved = old.weights_in(new, np.arange(1.0, old._n_features_out + 1))
-    assert (np.sort(moved[moved > 0]) == np.arange(1.0, old._n_features_out + 1)).all()
+    assert new.n_features_out > old.n_features_out
+    moved = old.weights_in(new, np.arange(1.0, old.n_features_out + 1))
+    assert (np.sort(moved[moved > 0]) == np.arange(1.0, old.n_features_out + 1)).all()
     assert model.alpha_ * 1200 == pytest.approx(before.alpha_ * 1000)
 
 

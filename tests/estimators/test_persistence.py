@@ -413,9 +413,9 @@ def test_only_weights_of_grown_grids_are_rounded(grown):
 def test_bins_with_zero_weight_are_dropped(grown):
     model, rows = grown
     bins = parts_of(model.features_)[0]
-    assert model.weights_[: bins._n_features_out].all()
+    assert model.weights_[: bins.n_features_out].all()
     relearned, _ = bins.relearned(model.scaler_.rows(rows))
-    assert relearned._n_features_out > bins._n_features_out
+    assert relearned.n_features_out > bins.n_features_out
 
 
 def test_describe_shows_the_form_of_compact_arrays(grown, there):

@@ -82,9 +82,9 @@ def test_warm_start_on_the_same_rows_takes_few_iterations() -> None:
 
 def test_warm_start_adds_bins_of_new_rows() -> None:
     model = KernelRegressor(**GROWN, alpha=1e-4, warm_start=True).fit(X[:300], Y[:300])
-    n_bins = model.features_._n_features_out
+    n_bins = model.features_.n_features_out
     model.fit(X, Y)
-    assert model.features_._n_features_out > n_bins
+    assert model.features_.n_features_out > n_bins
     assert model.alpha_ == 1e-4
     model.set_params(alpha=1e-2).fit(X, Y)
     assert model.alpha_ == 1e-2

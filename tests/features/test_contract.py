@@ -33,7 +33,7 @@ def dense(features: object) -> NDArray[np.float64]:
 def test_fit_matrix_equals_transform(feature_map: SizedMap) -> None:
     learned = feature_map.fit_matrix(X)
     Z = dense(feature_map.transform(X))
-    assert Z.shape == learned.shape == (60, feature_map._n_features_out)
+    assert Z.shape == learned.shape == (60, feature_map.n_features_out)
     assert len(feature_map.get_feature_names_out()) == Z.shape[1]
     assert 0 < feature_map.numbers_per_row <= Z.shape[1]
     for matrix in (learned, feature_map.feature_matrix(X), feature_map.rows_matrix(X)):

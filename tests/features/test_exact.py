@@ -142,7 +142,7 @@ def test_few_rows_and_equal_rows_have_the_kernel() -> None:
         features = ExactKernel(bandwidth=1.0)
         gram = features.fit_matrix(X).row_gram()
         np.testing.assert_allclose(gram, Gaussian().gram(X), atol=1e-12)
-        assert features._n_features_out == len(np.unique(X, axis=0))
+        assert features.n_features_out == len(np.unique(X, axis=0))
 
 
 def test_invalid_parameters_are_rejected() -> None:

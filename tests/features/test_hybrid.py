@@ -62,7 +62,7 @@ def test_features_are_scaled_features_of_the_parts():
     expected = HStack([first, second], np.sqrt([0.8, 0.2]))
     assert isinstance(matrix, HStack)
     assert same(matrix, expected)
-    assert matrix.shape[1] == hybrid._n_features_out == len(hybrid.get_feature_names_out())
+    assert matrix.shape[1] == hybrid.n_features_out == len(hybrid.get_feature_names_out())
     new = np.random.default_rng(1).normal(size=(20, 3))
     np.testing.assert_allclose(
         hybrid.transform(new).toarray(), hybrid.feature_matrix(new).tocsr().toarray(), atol=1e-6

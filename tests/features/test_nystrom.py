@@ -95,7 +95,7 @@ def test_all_rows_as_landmarks_give_the_exact_kernel(kernel: Kernel, landmarks: 
     features = Nystrom(kernel, bandwidth=BANDWIDTH, n_components=150, landmarks=landmarks)
     Z = features.fit(X).transform(X)
     np.testing.assert_allclose(Z @ Z.T, kernel.gram(X, bandwidth=BANDWIDTH), atol=1e-6)
-    assert Z.shape[1] == features._n_features_out <= 100
+    assert Z.shape[1] == features.n_features_out <= 100
 
 
 @any_kernel
@@ -459,7 +459,7 @@ def test_cached_predictions_are_not_reused_for_other_weights() -> None:
     nystrom = Nystrom(bandwidth=2.0, n_components=30, random_state=0)
     for given in (rows, 2.0 * rows):
         nystrom.fit(given)
-        n_columns = nystrom._n_features_out
+        n_columns = nystrom.n_features_out
         for weights in (rng.normal(size=n_columns), rng.normal(size=(n_columns, 2))):
             for factors in (weights, weights, -weights):
                 result = nystrom.rows_matrix(new).matvec(factors)

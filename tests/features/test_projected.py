@@ -34,7 +34,7 @@ def test_inner_products_are_kernel_values_of_projections() -> None:
 
 
 def test_number_of_threads_does_not_change_the_matrix() -> None:
-    weights = RNG.normal(size=(projected()._n_features_out, 2))
+    weights = RNG.normal(size=(projected().n_features_out, 2))
     results = [projected(n).feature_matrix(NEW).matvec(weights) for n in (1, 3)]
     np.testing.assert_array_equal(results[0], results[1])
     expected = projected().transform(NEW) @ weights

@@ -370,7 +370,7 @@ def _show(report: Report, model: KernelMachine, task: _Task, n_rows: int, path: 
         "relevance": model.relevance_,
         "features": type(features).__name__,
         "grids": grids_of(model),
-        "columns": features._n_features_out,
+        "columns": features.n_features_out,
         "sparsity": model.sparsity_,
         "trials": len(model.search_),
         "iterations": model.n_iter_,

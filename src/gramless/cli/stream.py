@@ -289,7 +289,9 @@ def _as_integers(y: AnyArray) -> AnyArray:
 
 
 def _check_loss(loss: str | None, task: str) -> None:
-    known = {kind: list(estimator._losses) for kind, estimator in _estimators().items()}
+    from gramless.estimators.doubly_stochastic import CLASSIFICATION_LOSSES, REGRESSION_LOSSES
+
+    known = {"classification": CLASSIFICATION_LOSSES, "regression": REGRESSION_LOSSES}
     if loss is None or any(loss in known[kind] for kind in known if task in ("auto", kind)):
         return
     losses = "; ".join(f"{kind} has {', '.join(names)}" for kind, names in known.items())
@@ -305,7 +307,7 @@ def _check_options(parameters: Parameters, loss: str | None, task: str) -> None:
 
     _check_loss(loss, task)
     model = DoublyStochasticRegressor(**parameters)
-    model._check_parameters()
+    model.check_parameters()
     if not isinstance(model.bandwidth, str):
         bandwidth_vector(model.bandwidth, 1)
     if model.device != "cpu":

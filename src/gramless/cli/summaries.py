@@ -72,7 +72,7 @@ def grids_of(model: KernelMachine) -> int | None:
 def features_of(model: KernelMachine) -> str:
     kind, texts = _KINDS[model.settings_.grids], []
     for part in parts_of(model.features_):
-        n_grids, n_columns = _n_grids_of(part), part._n_features_out
+        n_grids, n_columns = _n_grids_of(part), part.n_features_out
         if n_grids is None:
             texts.append(f"{type(part).__name__}, {n_columns:,} columns")
         else:
@@ -161,7 +161,7 @@ def classes_of(model: KernelMachine | StreamedMachine) -> list[object] | None:
 
 def fitted_lines(model: KernelMachine | FeatureMap) -> dict[str, object]:
     if not isinstance(model, KernelMachine):
-        return {"inputs": model.n_inputs, "columns": model._n_features_out}
+        return {"inputs": model.n_inputs, "columns": model.n_features_out}
     inputs = input_names(model) or model.n_features_in_
     return {"inputs": inputs, "classes": classes_of(model), **choices_of(model)}
 
@@ -180,7 +180,7 @@ def bin_lines(model: KernelMachine | FeatureMap, document: dict[str, object]) ->
     # The weights are in the model's units of the target. The estimate scales with their square,
     # like most losses; a quantile loss does not, and the file does not contain its unit.
     if estimator is not None and estimator.loss_.name != "quantile":
-        coef = estimator.weights_[: features._n_features_out]
+        coef = estimator.weights_[: features.n_features_out]
         estimate = diagnostics.error_estimate(estimator.loss_, coef)
     speedups = {str(threads): diagnostics.speedup(threads) for threads in _THREADS}
     document["diagnostics"] = {

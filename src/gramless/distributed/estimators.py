@@ -391,7 +391,7 @@ class DaskMachine(_Machine):
         blocks = cluster.submit(
             NewBlock.with_columns, [(block, *shared) for block in new], workers, elsewhere=True
         )
-        n_columns = sum(part._n_features_out for part in others) + int(layout.intercept)
+        n_columns = sum(part.n_features_out for part in others) + int(layout.intercept)
         n_columns += 0 if offsets is None else int(offsets[-1])
         # Tasks that need these results keep them, and compute them again if their worker dies.
         release([*new, *shared])

@@ -636,34 +636,13 @@ class KernelMachine(StatefulEstimator, ABC):
                 f"are Shapley values; use permutation_importance of "
                 f"sklearn.inspection."
             )
-        values, _ = self._shapley_values(self.background_, self.background_)
+        values, _ = shapley_values_of(self, self.background_, self.background_)
         sizes = np.abs(values).mean(axis=0)
         totals = sizes.sum(axis=0)
         is_variable = totals > 0
         if not is_variable.any():
             return np.zeros(len(sizes))
         return np.asarray((sizes[:, is_variable] / totals[is_variable]).mean(axis=1))
-
-    def _shapley_values(self, inputs: Rows, background: Rows) -> tuple[FloatArray, FloatArray]:
-        """Return Shapley values (n_rows, n_features, K) and the mean raw prediction (K,).
-
-        Rows are inputs, as :class:`RowInputs` returns them. The players are the columns of the
-        table, each with all of its inputs.
-        """
-        scaler, n_features = self.scaler_, self.n_features_in_
-        if scaler.whitening is not None:
-            raise InputError(
-                f"{type(self).__name__}: exact Shapley values need separate inputs, but "
-                f"scaling='whiten' combines them; use permutation_importance of "
-                f"sklearn.inspection."
-            )
-        rows, others = (scaler.rows(part, self.n_jobs) for part in (inputs, background))
-        owners = np.resize(self.inputs_.sources(n_features), rows.shape[1])
-        coef = self.weights_.reshape(len(self.weights_), -1)
-        values, mean = shapley_values(
-            self.features_, coef, rows, others, Players(owners, n_features), n_jobs=self.n_jobs
-        )
-        return values, mean + self.intercept_
 
     def __call__(self, X: TableLike) -> FloatArray:
         """Return predictions, or the values of ``decision_function`` of a classifier.
@@ -693,7 +672,7 @@ class KernelMachine(StatefulEstimator, ABC):
             part_in(state, name, str)
         require(isinstance(state.get("loss_"), Loss), "loss_ is not a loss")
         coef = array_in(state, "weights_", np.float64, finite=True)
-        fits = coef.ndim in (1, 2) and len(coef) == features._n_features_out and coef.size > 0
+        fits = coef.ndim in (1, 2) and len(coef) == features.n_features_out and coef.size > 0
         require(fits, "weights_ does not fit the bins")
         if coef.ndim == 1:
             number_in(state, "intercept_", float, -np.inf)
@@ -777,6 +756,29 @@ class KernelMachine(StatefulEstimator, ABC):
     @abstractmethod
     def _learn_errors(self, selection: Selection, final: FinalFit) -> dict[str, object]:
         """Return fitted attributes by name: the size of errors, learned on validation rows."""
+
+
+def shapley_values_of(
+    model: KernelMachine, inputs: Rows, background: Rows
+) -> tuple[FloatArray, FloatArray]:
+    """Return Shapley values (n_rows, n_features, K) and the mean raw prediction (K,).
+
+    Rows are inputs, as :class:`RowInputs` returns them. The players are the columns of the table,
+    each with all of its inputs.
+    """
+    scaler, n_features = model.scaler_, model.n_features_in_
+    if scaler.whitening is not None:
+        raise InputError(
+            f"{type(model).__name__}: exact Shapley values need separate inputs, but "
+            f"scaling='whiten' combines them; use permutation_importance of sklearn.inspection."
+        )
+    rows, others = (scaler.rows(part, model.n_jobs) for part in (inputs, background))
+    owners = np.resize(model.inputs_.sources(n_features), rows.shape[1])
+    weights = model.weights_.reshape(len(model.weights_), -1)
+    values, mean = shapley_values(
+        model.features_, weights, rows, others, Players(owners, n_features), n_jobs=model.n_jobs
+    )
+    return values, mean + model.intercept_
 
 
 def _checked_weight(owner: str, sample_weight: ArrayLike, rows: Rows) -> FloatArray:

@@ -134,7 +134,7 @@ def split_weights(features: FeatureMap, weights: Vector, n_columns: int) -> tupl
 
     There are ``n_columns`` features in all; the weight of the intercept, if any, comes last.
     """
-    n = features._n_features_out
+    n = features.n_features_out
     return np.concatenate([weights[:n], weights[n_columns:]]), weights[n:n_columns]
 
 

@@ -25,6 +25,14 @@ from gramless.estimators.targets import (
 from gramless.losses import Hinge, Huber, Logistic, Loss, Multinomial, Squared, SquaredHinge
 from gramless.streaming.summary_statistics import Summary
 
+REGRESSION_LOSSES: dict[str, Loss] = {"squared": Squared(), "huber": Huber(0.5)}
+CLASSIFICATION_LOSSES: dict[str, Loss] = {
+    "logistic": Logistic(),
+    "squared": Squared(),
+    "squared_hinge": SquaredHinge(),
+    "hinge": Hinge(),
+}
+
 
 def _check_logistic(model: DoublyStochasticClassifier) -> None:
     """Raise ``AttributeError`` unless the loss gives probabilities."""
@@ -160,7 +168,7 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
     True
     """
 
-    _losses: ClassVar[dict[str, Loss]] = {"squared": Squared(), "huber": Huber(0.5)}
+    _losses = REGRESSION_LOSSES
     _target_options: ClassVar[dict[str, object]] = {"multi_output": True, "y_numeric": True}
 
     def predict(self, X: TableLike) -> FloatArray:
@@ -279,12 +287,7 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
     True
     """
 
-    _losses: ClassVar[dict[str, Loss]] = {
-        "logistic": Logistic(),
-        "squared": Squared(),
-        "squared_hinge": SquaredHinge(),
-        "hinge": Hinge(),
-    }
+    _losses = CLASSIFICATION_LOSSES
     _target_options: ClassVar[dict[str, object]] = {}
 
     loss: str = "logistic"

@@ -88,7 +88,7 @@ def finish_fit(
     """
     solution, selected = solved.solution, selection.selected
     weights = solution.weights if matrix is None else unscaled_weights(matrix, solution.weights)
-    n_columns = selected.feature_map._n_features_out
+    n_columns = selected.feature_map.n_features_out
     used = np.ones(n_columns, bool)
     if is_sparse:
         used[:] = weights[:n_columns].reshape(n_columns, -1).any(axis=1)
@@ -151,7 +151,7 @@ def _rounded_weights(
     weights = rounded_to_multiples(weights, steps, n_jobs)
     if keeps_bins:
         return weights
-    n_bins = bins._n_features_out
+    n_bins = bins.n_features_out
     used: BoolArray = (weights[:n_bins].reshape(n_bins, -1) != 0.0).any(axis=1)
     used[0] |= not used.any()
     kept = _keep_bins(selection, matrix, bins, used, n_jobs)

@@ -254,7 +254,7 @@ class StreamedMachine(StatefulEstimator, ABC):
                 "this model is from a file without the state of its run; fit a new model, with "
                 "checkpoint= for a file with the state."
             )
-        self._check_parameters()
+        self.check_parameters()
         rows, targets = self._validate(X, y, reset=not is_fitted)
         source = ArraySource(rows, targets, seed=0, shuffle=False)
         batch_size = check_count(self, "batch_size")
@@ -276,7 +276,7 @@ class StreamedMachine(StatefulEstimator, ABC):
         callback: Callback | None,
     ) -> Self:
         """Fit to the source of a seed, and resume from the checkpoint if there is one."""
-        self._check_parameters()
+        self.check_parameters()
         checkpoint = earlier = None
         if self.checkpoint is not None:
             checkpoint = Checkpoint(Path(self.checkpoint), float(self.checkpoint_seconds))
@@ -429,7 +429,7 @@ class StreamedMachine(StatefulEstimator, ABC):
         )
         return block_size
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         """Raise InputError for wrong parameters before any row is read."""
         as_spectral_kernel(self.kernel)
         self._given_loss()

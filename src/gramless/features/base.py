@@ -92,9 +92,13 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatefulEsti
 
     @property
     @abstractmethod
-    def _n_features_out(self) -> int:
+    def n_features_out(self) -> int:
         """Number of features of the fitted map."""
+
+    @property
+    def _n_features_out(self) -> int:
         # scikit-learn reads this name in get_feature_names_out.
+        return self.n_features_out
 
     @property
     @abstractmethod
@@ -109,7 +113,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatefulEsti
     @property
     def numbers_per_row(self) -> int:
         """The largest number of non-zeros of a row in the feature matrix."""
-        return self._n_features_out
+        return self.n_features_out
 
     def feature_matrix(self, X: TableLike) -> FeatureMatrix:
         """Return the features of rows as a feature matrix.
@@ -133,7 +137,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatefulEsti
         if self.fitted_name not in vars(self):
             return super().__repr__(N_CHAR_MAX)
         name = type(self).__name__
-        return f"{name}({self._n_features_out:,} features of {self.n_inputs:,} inputs)"
+        return f"{name}({self.n_features_out:,} features of {self.n_inputs:,} inputs)"
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -198,7 +202,7 @@ class SizedMap(FeatureMap):
     A subclass has the parameters ``kernel``, ``bandwidth``, ``categorical``, ``random_state``,
     ``n_jobs`` and the one named by ``size_name``. It implements :meth:`check_parameters`,
     :meth:`fit_rows`, :meth:`rows_matrix`, :meth:`bytes_to_fit`, ``transform`` and
-    ``_n_features_out``. Model selection and estimators use only these.
+    ``n_features_out``. Model selection and estimators use only these.
 
     Examples
     --------
@@ -389,7 +393,7 @@ class DenseMap(SizedMap):
         self._check_fitted()
         rows = check_rows(self, X, reset=False)
         dtype = np.dtype(np.float32 if rows.dtype == np.float32 else np.float64)
-        shape = (rows.shape[0], self._n_features_out)
+        shape = (rows.shape[0], self.n_features_out)
         check_memory(
             f"{type(self).__name__}: {shape[1]:,} features of {shape[0]:,} rows",
             float(dtype.itemsize) * shape[0] * shape[1],
@@ -410,7 +414,7 @@ class DenseMap(SizedMap):
         return self._matrix_of(X)
 
     def _matrix_of(self, X: Rows) -> FeatureMatrix:
-        return ComputedMatrix(X, self.compute, self._n_features_out, n_jobs=self.n_jobs)
+        return ComputedMatrix(X, self.compute, self.n_features_out, n_jobs=self.n_jobs)
 
     def _fit_checked(self, X: Rows) -> None:
         kernel = self._prepare(X)

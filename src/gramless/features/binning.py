@@ -17,7 +17,7 @@ from gramless.base.state import State, array_in, check_columns, number_in, part_
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
 from gramless.features.base import FeatureMap, SizedMap, as_output
 from gramless.features.cells import CellRanks
-from gramless.features.grids import CodeType, Grids, KnownBins, divided_inputs
+from gramless.features.grids import BinTables, CodeType, Grids, KnownBins, divided_inputs
 from gramless.kernels import BinningKernel, KernelLike, as_binning_kernel
 from gramless.matrices.binned import BinnedMatrix, fullest_shares, unit_scale
 from gramless.matrices.codes import PlainBins, bytes_of_codes, bytes_of_grid
@@ -79,7 +79,7 @@ class GridMap(FeatureMap):
             self._set_known(known, cells)
 
     @property
-    def _n_features_out(self) -> int:
+    def n_features_out(self) -> int:
         return int(self.offsets_[-1])
 
     @property
@@ -115,6 +115,11 @@ class BinningMap(GridMap):
     def keys(self) -> IntArray:
         """Keys of the known bins, grid after grid."""
         return self._known.keys()
+
+    @property
+    def known_tables(self) -> list[BinTables]:
+        """Hash tables of the keys of the known bins."""
+        return self._known.tables
 
     @property
     def grids(self) -> Grids:
@@ -201,7 +206,7 @@ class BinningMap(GridMap):
         Bins that only the other map knows get weight 0. Weights of columns after the bins come
         after the other map's bins.
         """
-        n_old, n_new = self._n_features_out, other._n_features_out
+        n_old, n_new = self.n_features_out, other.n_features_out
         moved = np.zeros((n_new + len(weights) - n_old, *weights.shape[1:]))
         columns = self._columns_in(other)
         moved[columns[columns >= 0]] = weights[:n_old][columns >= 0]
@@ -210,7 +215,7 @@ class BinningMap(GridMap):
 
     def _columns_in(self, other: BinningMap) -> IntArray:
         """Return the column of each bin in another map over the same grids, or -1."""
-        columns = np.full(self._n_features_out, -1)
+        columns = np.full(self.n_features_out, -1)
         keys, other_keys = self.keys, other.keys
         for (a, b), (c, d) in zip(pairwise(self.offsets_), pairwise(other.offsets_), strict=True):
             order = np.argsort(other_keys[c:d])
@@ -251,7 +256,7 @@ class BinningMap(GridMap):
         (True, 1)
         """
         self._check_fitted()
-        kept, n_bins = np.asarray(kept), self._n_features_out
+        kept, n_bins = np.asarray(kept), self.n_features_out
         if kept.dtype != bool or kept.shape != (n_bins,) or not kept.any():
             raise InputError(
                 f"{type(self).__name__}: kept must be an array of bool, a mask of {n_bins} bins "
@@ -286,7 +291,7 @@ class BinningMap(GridMap):
         """Set the statistics of bins from the share of rows in the fullest bin of each grid."""
         self.nu_ = shares
         self.kappa_ = float(np.mean(1.0 / shares))
-        self.kappa_bar_ = self._n_features_out / len(shares)
+        self.kappa_bar_ = self.n_features_out / len(shares)
 
 
 class DrawnGrids(GridMap, SizedMap):

@@ -103,7 +103,7 @@ class ExactKernel(LandmarkMap):
         landmarks = source.landmarks(X, np.arange(X.shape[0]))
         with one_blas_thread():
             self.indices_ = self._whiten(X, source, landmarks, _CUT)
-            self._steps()
+            self.steps()
 
     @property
     def _memory_advice(self) -> str:
@@ -111,7 +111,7 @@ class ExactKernel(LandmarkMap):
 
     def fit_rows(self, X: Rows) -> DenseMatrix:
         self._fit_checked(X)
-        features = np.empty((X.shape[0], self._n_features_out))
+        features = np.empty((X.shape[0], self.n_features_out))
         features[self.indices_] = self.factor_
         others = np.setdiff1d(np.arange(X.shape[0]), self.indices_)
 

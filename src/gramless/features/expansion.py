@@ -75,14 +75,14 @@ class KernelExpansion(SeparableMap):
     def transform(self, X: TableLike) -> FloatArray:
         self._check_fitted()
         rows = check_rows(self, X, reset=False)
-        out = np.empty((rows.shape[0], self._n_features_out))
+        out = np.empty((rows.shape[0], self.n_features_out))
         with one_blas_thread():
             self.compute(rows, out)
         return out
 
     def rows_matrix(self, X: Rows) -> ComputedMatrix:
         check_width(type(self).__name__, X, self.n_inputs)
-        n_columns = self._n_features_out
+        n_columns = self.n_features_out
         return ComputedMatrix(X, self.compute, n_columns, dtype=np.float64, n_jobs=self.n_jobs)
 
     def compute(self, X: Rows, out: AnyArray) -> None:
@@ -118,7 +118,7 @@ class KernelExpansion(SeparableMap):
         return np.isfinite(self.bandwidth_)
 
     @property
-    def _n_features_out(self) -> int:
+    def n_features_out(self) -> int:
         return len(self.landmarks_)
 
     @cached_property

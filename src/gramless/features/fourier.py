@@ -462,7 +462,7 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
         chunk, n_pairs = frequencies.chunk, self._n_pairs
         starts = np.zeros(-(-n // chunk) * chunk, out.dtype)
         starts[n_pairs:n] = self._single_phases / np.pi
-        scale = out.dtype.type(np.sqrt(2.0 / self._n_features_out))
+        scale = out.dtype.type(np.sqrt(2.0 / self.n_features_out))
         inverse, categorical = self._inverse_bandwidth(), self.spreads_ > 0
         categories = self._phases_of_categories(X, categorical, out.dtype)
         block_rows = min(frequencies.max_rows, X.shape[0])
@@ -490,7 +490,7 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
 
     def gradients(self, X: Rows, weights: FloatArray) -> FloatArray:
         # The derivative of a cosine is the cosine shifted by a quarter turn.
-        features = np.empty((X.shape[0], self._n_features_out))
+        features = np.empty((X.shape[0], self.n_features_out))
         outputs, n_paired = weights.reshape(len(weights), -1), 2 * self._n_pairs
         shifted = self
         if self.phases_ is not None:
@@ -544,7 +544,7 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
         return self._n_frequencies - len(self._single_phases)
 
     @property
-    def _n_features_out(self) -> int:
+    def n_features_out(self) -> int:
         return self._n_frequencies + self._n_pairs
 
     def _typed_frequencies(self, dtype: np.dtype[np.floating]) -> Panels | HadamardBlocks:

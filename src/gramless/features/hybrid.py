@@ -18,7 +18,7 @@ from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.features.base import FeatureMap, SizedMap, as_output
 from gramless.kernels import Sum, bandwidth_vector
 from gramless.matrices.stacked import HStack
-from gramless.preprocessing.categories import check_categories
+from gramless.preprocessing.categories import category_mask, check_categories
 from gramless.preprocessing.median import median_distance
 from gramless.preprocessing.rows import Rows, check_rows
 
@@ -52,8 +52,8 @@ class SideBySide(FeatureMap):
         return sum(part.numbers_per_row for part in self.maps_)
 
     @property
-    def _n_features_out(self) -> int:
-        return sum(part._n_features_out for part in self.maps_)
+    def n_features_out(self) -> int:
+        return sum(part.n_features_out for part in self.maps_)
 
 
 class JoinedMaps(SideBySide):
@@ -191,7 +191,7 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
     def _checked(self, X: TableLike) -> Rows:
         rows = check_rows(self, X, reset=True)
         for part in [self, *self._parts()]:
-            check_categories(rows, part._mask(rows))
+            check_categories(rows, category_mask(part.categorical, rows.shape[1]))
         return rows
 
     def fit_rows(self, X: Rows) -> HStack:

@@ -123,7 +123,7 @@ class NearestLandmarks(FeatureMap):
 
     def rows_matrix(self, X: Rows) -> NeighbourMatrix:
         check_width(type(self).__name__, X, self.n_inputs)
-        n_rows, n_landmarks = X.shape[0], self._n_features_out
+        n_rows, n_landmarks = X.shape[0], self.n_features_out
         codes = np.empty((self.numbers_per_row, n_rows), np.uint32)
         factors, half_squares = self._factors()
 
@@ -141,10 +141,10 @@ class NearestLandmarks(FeatureMap):
 
     @property
     def numbers_per_row(self) -> int:
-        return min(int(self.n_neighbors), self._n_features_out)
+        return min(int(self.n_neighbors), self.n_features_out)
 
     @property
-    def _n_features_out(self) -> int:
+    def n_features_out(self) -> int:
         return self.levels_.shape[1]
 
     def check_state(self, state: State) -> None:

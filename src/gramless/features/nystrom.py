@@ -250,7 +250,7 @@ class LandmarkMap(DenseMap, SeparableMap):
 
     def compute(self, X: Rows, out: AnyArray) -> None:
         self._check_inputs(X)
-        values, double, mixed = self._steps()
+        values, double, mixed = self.steps()
         if out.dtype == np.float64:
             fill(values, X, out)
             double(out)
@@ -314,7 +314,7 @@ class LandmarkMap(DenseMap, SeparableMap):
     def _values(self) -> Values:
         return self._source(self.check_parameters()).values_with(self.landmarks_)
 
-    def _steps(self) -> tuple[Values, Whitening, MixedWhitening]:
+    def steps(self) -> tuple[Values, Whitening, MixedWhitening]:
         """Return the kernel values with landmarks, and whitening in float64 and float32."""
         # Not part of the state: models from files have none at first.
         if "_cached_steps" not in self.__dict__:
@@ -347,7 +347,7 @@ class LandmarkMap(DenseMap, SeparableMap):
         return np.ones(X.shape[1])
 
     @property
-    def _n_features_out(self) -> int:
+    def n_features_out(self) -> int:
         return len(self.factor_)
 
     def __sklearn_tags__(self) -> Tags:
@@ -458,7 +458,7 @@ class Nystrom(LandmarkMap):
             kept = self._whiten(X, source, points, _CUT)
             self.indices_ = None if index is None else index[kept]
             self.n_double_ = self._choose_n_double(X)
-            self._steps()
+            self.steps()
 
     def fit_rows(self, X: Rows) -> ComputedMatrix:
         self._fit_checked(X)
@@ -489,11 +489,11 @@ class NystromMatrix(ComputedMatrix):
     """Nyström features of training rows; solvers can also use the kernel values."""
 
     def __init__(self, rows: Rows, nystrom: Nystrom) -> None:
-        super().__init__(rows, nystrom.compute, nystrom._n_features_out, n_jobs=nystrom.n_jobs)
+        super().__init__(rows, nystrom.compute, nystrom.n_features_out, n_jobs=nystrom.n_jobs)
         self.nystrom = nystrom
 
     def unwhitened(self) -> WhitenedMatrix:
-        values, *_ = self.nystrom._steps()
+        values, *_ = self.nystrom.steps()
         kernel = ComputedMatrix(
             self.rows,
             partial(fill, values),
@@ -513,13 +513,13 @@ class LandmarkMatrix(ComputedMatrix):
     values_kept = 1 << 25  # kernel values; 256 MB
 
     def __init__(self, rows: Rows, nystrom: LandmarkMap, dtype: DTypeLike = np.float32) -> None:
-        n_columns, n_jobs = nystrom._n_features_out, nystrom.n_jobs
+        n_columns, n_jobs = nystrom.n_features_out, nystrom.n_jobs
         super().__init__(rows, nystrom.compute, n_columns, dtype=dtype, n_jobs=n_jobs)
         self.nystrom = nystrom
         self._values: FloatArray | None = None
 
     def _matvec(self, w: Vector, out: Vector) -> None:
-        kernel_values, *_ = self.nystrom._steps()
+        kernel_values, *_ = self.nystrom.steps()
         cached, has_few_rows = self._values, self.shape[0] * self.shape[1] <= self.values_kept
         new = np.empty(self.shape) if has_few_rows and cached is None else None
 

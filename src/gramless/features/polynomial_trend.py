@@ -143,7 +143,7 @@ class PolynomialTrend(SeparableMap):
 
     def rows_matrix(self, X: Rows) -> FeatureMatrix:
         check_width(type(self).__name__, X, self.n_inputs)
-        n_columns, n_jobs = self._n_features_out, self.n_jobs
+        n_columns, n_jobs = self.n_features_out, self.n_jobs
         return ComputedMatrix(X, self._compute, n_columns, dtype=np.float64, n_jobs=n_jobs)
 
     def terms(self, weights: FloatArray) -> AnyArray:
@@ -222,7 +222,7 @@ class PolynomialTrend(SeparableMap):
         return len(self.centre_)
 
     @property
-    def _n_features_out(self) -> int:
+    def n_features_out(self) -> int:
         return len(self.factors_)
 
 

@@ -114,5 +114,5 @@ class ProjectedMap(FeatureMap):
         return self.map_.numbers_per_row
 
     @property
-    def _n_features_out(self) -> int:
-        return self.map_._n_features_out
+    def n_features_out(self) -> int:
+        return self.map_.n_features_out

@@ -105,7 +105,7 @@ def _parts(features: FeatureMap, weights: FloatArray) -> Iterator[tuple[FeatureM
         return
     start = 0
     for part, scale in zip(features.maps_, features.scales_.tolist(), strict=True):
-        stop = start + part._n_features_out
+        stop = start + part.n_features_out
         yield from _parts(part, scale * weights[start:stop])
         start = stop
 

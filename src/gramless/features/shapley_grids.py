@@ -209,6 +209,6 @@ def bin_tables(features: BinningMap) -> list[BinTable]:
     """Return slots, bits, keys and number of the bins of each grid."""
     return [
         (tables.slots[g], int(tables.bits[g]), tables.table[g], int(tables.counts[g]))
-        for tables in features._known.tables
+        for tables in features.known_tables
         for g in range(len(tables.counts))
     ]

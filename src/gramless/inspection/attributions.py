@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramless.base.errors import InputError, MissingDependencyError
 from gramless.base.memory import check_memory
 from gramless.base.types import AnyArray, FloatArray
-from gramless.estimators.base import KernelMachine
+from gramless.estimators.base import KernelMachine, shapley_values_of
 from gramless.estimators.classifier import KernelClassifier
 from gramless.inspection.explanation import Rows, column_values, input_columns, shape_of
 
@@ -172,7 +172,7 @@ def shapley_values(model: KernelMachine, X: Rows, background: Rows | None = None
         )
     if not background_rows.shape[0]:
         raise InputError("shapley_values: the background has no rows; give at least 1.")
-    values, base = model._shapley_values(model.inputs_.transform(model, X), background_rows)
+    values, base = shapley_values_of(model, model.inputs_.transform(model, X), background_rows)
     has_one_output = model.weights_.ndim == 1
     output_names = None
     if isinstance(model, KernelClassifier) and not has_one_output:

@@ -341,7 +341,7 @@ def model_grid_use(model: KernelMachine, X: Rows) -> GridUse:
     blocks = list(features.rows_matrix(rows).blocks())
     outputs = (block.matrix.matvec(model.weights_[block.start : block.stop]) for block in blocks)
     weights = np.array([float(np.sum(output.var(axis=0))) for output in outputs])
-    ends = np.cumsum([part._n_features_out for part in parts])
+    ends = np.cumsum([part.n_features_out for part in parts])
     owners = np.searchsorted(ends, [block.start for block in blocks], side="right")
     counts = np.bincount(owners, minlength=len(parts)).tolist()
     masks = [_inputs_of_blocks(part, n) for part, n in zip(parts, counts, strict=True)]

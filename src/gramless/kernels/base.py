@@ -114,7 +114,7 @@ class Kernel(Stateful, ABC, tag="kernel"):
         >>> Laplacian().gram([[0.0, 0.0]], [[1.0, 5.0]], bandwidth=[2.0, float("inf")]).round(4)
         array([[0.6065]])
         """
-        return self._gram(*_check_rows(X, Y, bandwidth, categorical))
+        return self.gram_of_checked(*_check_rows(X, Y, bandwidth, categorical))
 
     def gram_blocks(
         self,
@@ -151,11 +151,11 @@ class Kernel(Stateful, ABC, tag="kernel"):
             raise InputError(f"block_rows must be a whole number above 0, got {block_rows!r}.")
         rows, others, widths, mask = _check_rows(X, Y, bandwidth, categorical)
         return (
-            (slice(a, b), self._gram(rows[a:b], others, widths, mask))
+            (slice(a, b), self.gram_of_checked(rows[a:b], others, widths, mask))
             for a, b in row_blocks(len(rows), int(block_rows))
         )
 
-    def _gram(
+    def gram_of_checked(
         self, rows: FloatArray, others: FloatArray, widths: FloatArray, categorical: BoolArray
     ) -> FloatArray:
         """Return the Gram matrix of checked rows."""

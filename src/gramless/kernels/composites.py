@@ -65,10 +65,10 @@ class Scaled(BinningKernel, SpectralKernel):
         (part,) = _binning_parts(self)
         return self.scale * part.sample_widths(generator, size)
 
-    def _gram(
+    def gram_of_checked(
         self, rows: FloatArray, others: FloatArray, widths: FloatArray, categorical: BoolArray
     ) -> FloatArray:
-        return self.kernel._gram(rows, others, widths * self.scale, categorical)
+        return self.kernel.gram_of_checked(rows, others, widths * self.scale, categorical)
 
 
 @dataclass(frozen=True)
@@ -143,13 +143,13 @@ class Sum(BinningKernel, _CompositeKernel):
             widths = np.where(chosen == i, part.sample_widths(generator, shape), widths)
         return widths.reshape(size)
 
-    def _gram(
+    def gram_of_checked(
         self, rows: FloatArray, others: FloatArray, widths: FloatArray, categorical: BoolArray
     ) -> FloatArray:
         parts = zip(self.kernels, self._normalised_weights(), strict=True)
         total = np.zeros((len(rows), len(others)))
         for kernel, share in parts:
-            total += share * kernel._gram(rows, others, widths, categorical)
+            total += share * kernel.gram_of_checked(rows, others, widths, categorical)
         return total
 
     def _normalised_weights(self) -> FloatArray:
@@ -205,12 +205,12 @@ class Product(_CompositeKernel):
             total += part.frequencies(part_normals, uniforms[:, start:used])
         return total
 
-    def _gram(
+    def gram_of_checked(
         self, rows: FloatArray, others: FloatArray, widths: FloatArray, categorical: BoolArray
     ) -> FloatArray:
         total = np.ones((len(rows), len(others)))
         for kernel in self.kernels:
-            total *= kernel._gram(rows, others, widths, categorical)
+            total *= kernel.gram_of_checked(rows, others, widths, categorical)
         return total
 
 

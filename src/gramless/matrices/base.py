@@ -157,7 +157,7 @@ class FeatureMatrix(ABC):
         """Add ``Z.T @ v`` to ``out``; both are C-contiguous float64 of matching shapes."""
         out += self.rmatvec(v)
 
-    def _add_matvec(self, w: Vector, scale: float, out: Vector) -> None:
+    def add_matvec(self, w: Vector, scale: float, out: Vector) -> None:
         """Add ``scale * (Z @ w)`` to ``out``; both are C-contiguous float64."""
         product = self.matvec(w)
         out += product if scale == 1.0 else scale * product

@@ -47,7 +47,7 @@ class OnesColumn(FeatureMatrix):
     def _matvec(self, w: Vector, out: Vector) -> None:
         out[...] = w
 
-    def _add_matvec(self, w: Vector, scale: float, out: Vector) -> None:
+    def add_matvec(self, w: Vector, scale: float, out: Vector) -> None:
         out += scale * w
 
     def _rmatvec(self, v: Vector, out: Vector) -> None:
@@ -160,7 +160,7 @@ class HStack(FeatureMatrix):
         if scale != 1.0:
             out *= scale
         for columns, part, scale in others:
-            part._add_matvec(w[columns], scale, out)
+            part.add_matvec(w[columns], scale, out)
 
     def _rmatvec(self, v: Vector, out: Vector) -> None:
         for columns, part, scale in self._scaled_parts():

@@ -215,7 +215,7 @@ class ProjectingMachine(TableEstimator, ABC):
         """Raise InputError if the parts of a model from a file are inconsistent."""
         features, _ = check_fitted_features(state)
         n_components = len(part_in(state, "components_", np.ndarray))
-        width = features._n_features_out
+        width = features.n_features_out
         array_in(state, "components_", np.float64, (n_components, width), finite=True)
         values = array_in(state, "singular_values_", np.float64, (None,), finite=True)
         require(len(values) >= n_components, "components have no singular values")

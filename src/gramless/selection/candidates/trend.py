@@ -68,7 +68,7 @@ class TrendCandidate(Refinement):
         linear, quadratic = polynomial_trends(
             best.relevance, best.scaler, sample, weights, n_rows, task.n_jobs
         )
-        n_numbers = n_rows * quadratic._n_features_out
+        n_numbers = n_rows * quadratic.n_features_out
         cost = task.budget.cost_of_dense_features(n_numbers, width)
         if n_numbers > MAX_NUMBERS or not task.budget.allows(self.name, cost, self.time_share):
             return None
