@@ -23,13 +23,12 @@ from gramless.estimators.final_fit import FinalFit
 from gramless.estimators.given_rows import EvalSet, ValidationArguments
 from gramless.estimators.parameters import check_choice, check_count, check_number, check_switch
 from gramless.estimators.shared_docs import with_shared_docs
-from gramless.estimators.steps import FitArguments, Selection
-from gramless.estimators.targets import NUMBERS, NumberEncoder, QuantileEncoder, plain_numbers
+from gramless.estimators.steps import FitArguments, Selection, checked_offset
+from gramless.estimators.targets import NUMBERS, NumberEncoder, QuantileEncoder
 from gramless.losses import Huber, Loss, Poisson, SmoothPinball, Squared, Tweedie
 from gramless.matrices.stacked import with_ones
-from gramless.preprocessing.rows import checked_weights
 from gramless.selection.config import SearchConfig
-from gramless.uncertainty.conformal import Conformal, interval_scores
+from gramless.uncertainty.conformal import Conformal, Intervals, quantile_levels
 from gramless.uncertainty.counts import CountDistribution
 from gramless.uncertainty.posterior import Posterior, unseen_squares
 
@@ -38,20 +37,6 @@ _INTERVAL_QUANTILES = 0.05, 0.25, 0.5, 0.75, 0.95
 _FIRST_MODEL_TIME_SHARE = 0.5
 _MAX_GRIDS_WITH_POSTERIOR = 80
 _MAX_DRAWS = 100_000  # standard deviations then have a relative error of 0.2 %
-_MIN_MEAN = 1e-300
-# Counts that were divided by exposures are whole numbers up to this relative error.
-_INTEGER_TOLERANCE = 1e-9
-
-
-def _check_offset(offset: ArrayLike, n_rows: int) -> FloatArray:
-    """Return the offset as an array; raise InputError for another shape or infinite numbers."""
-    values = np.asarray(offset, np.float64)
-    if values.shape != (n_rows,) or not np.isfinite(values).all():
-        raise InputError(
-            f"KernelRegressor: offset must be a finite number per row, of shape ({n_rows},); got "
-            f"shape {values.shape}."
-        )
-    return values
 
 
 @with_shared_docs(least_rows="10 rows, 5 rows per output", stratified="")
@@ -228,12 +213,19 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         )
         arguments = FitArguments(X, y, sample_weight, groups, callbacks, validation)
         if offset is not None:
+            loss = self._named_loss()
             if validation is not None:
                 raise InputError(
                     "KernelRegressor: offset does not go with validation rows (X_val or eval_set), "
                     "which have no offset."
                 )
-            arguments = self._without_offset(arguments, offset)
+            if model is not None and loss.has_positive_means:
+                raise InputError(
+                    "KernelRegressor: intervals='quantiles' takes no offset with this loss, "
+                    "because quantiles depend on exposures in an unknown way; use "
+                    "intervals='split'."
+                )
+            arguments = arguments.without_offset(type(self).__name__, loss, offset)
         self._fit(arguments)
         if model is not None:
             self.quantile_model_: KernelRegressor | None = model.fit(
@@ -248,35 +240,6 @@ class KernelRegressor(RegressorMixin, KernelMachine):
                 eval_set=eval_set,
             )
         return self
-
-    def _without_offset(self, arguments: FitArguments, offset: ArrayLike) -> FitArguments:
-        """Return equivalent targets and weights without an offset."""
-        owner, loss = type(self).__name__, self._named_loss()
-        numbers = np.asarray(plain_numbers(arguments.y, owner), np.float64)
-        if numbers.ndim == 0:
-            return arguments
-        offsets = _check_offset(offset, len(numbers))
-        if self.intervals == "quantiles" and loss.has_positive_means:
-            raise InputError(
-                "KernelRegressor: intervals='quantiles' takes no offset with this loss, because "
-                "quantiles depend on exposures in an unknown way; use intervals='split'."
-            )
-        per_output = offsets.reshape(-1, *[1] * (numbers.ndim - 1))
-        targets, factors = loss.without_offset(numbers, per_output)
-        factors = factors.reshape(-1)
-        with np.errstate(over="ignore"):
-            exposures = np.exp(offsets)
-        if not loss.has_positive_means:
-            return replace(arguments, y=targets)
-        if not (np.isfinite(factors).all() and np.isfinite(exposures).all()):
-            raise InputError("KernelRegressor: the exponential of an offset is infinite.")
-        weight = arguments.sample_weight
-        if weight is not None:
-            weight = checked_weights(weight, len(numbers), owner)
-            factors = factors * weight
-        return replace(
-            arguments, y=targets, sample_weight=factors, exposures=exposures, weight_given=weight
-        )
 
     @available_if(check_batches)
     def partial_fit(
@@ -491,26 +454,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         """
         check_is_fitted(self, "weights_")
         model = self._interval_model(method)
-        errors = model._held_back_errors("predict_interval")
-        return model._bounds(model._means(X, offset), errors, coverage)
-
-    def _bounds(
-        self, predicted: FloatArray, errors: Conformal, coverage: float
-    ) -> tuple[FloatArray, FloatArray]:
-        margin = np.atleast_1d(errors.quantile(coverage))
-        if self.dispersion_ is not None:
-            return CountDistribution(self.dispersion_).interval(predicted, float(margin[0]))
-        if self._n_levels == 1:
-            half = margin * _error_units(self.loss_, predicted)
-            lower, upper = predicted - half, predicted + half
-        else:
-            nominal = (self._levels[::-1] - self._levels)[: self._n_levels // 2]
-            k = int(np.abs(nominal - coverage).argmin())
-            lower, upper = predicted[:, k] - margin[k], predicted[:, -1 - k] + margin[k]
-            # A negative margin can exceed half the distance of the quantiles.
-            crossed = lower > upper
-            lower[crossed] = upper[crossed] = 0.5 * (lower[crossed] + upper[crossed])
-        return np.maximum(lower, self.lower_limit_), np.maximum(upper, self.lower_limit_)
+        if model is not self:
+            return model.predict_interval(X, coverage, offset=offset)
+        intervals = self._intervals("predict_interval")
+        return intervals.bounds(self._means(X, offset), coverage)
 
     def predict_quantiles(
         self,
@@ -549,21 +496,13 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         levels = np.atleast_1d(np.asarray(quantiles, np.float64))
         if levels.ndim != 1 or not ((levels > 0.0) & (levels < 1.0)).all():
             raise InputError(f"quantiles must lie between 0 and 1, got {quantiles!r}.")
-        if self.weights_.ndim == 2 and self._n_levels == 1:
+        if self.weights_.ndim == 2 and len(quantile_levels(self.loss_)) == 1:
             raise InputError("KernelRegressor: predict_quantiles needs a fit of one output.")
         model = self._interval_model("auto")
-        errors = model._held_back_errors("predict_quantiles")
-        predicted = model._means(X, offset)
-        result = np.empty((len(predicted), len(levels)))
-        for k, level in enumerate(levels):
-            if level == 0.5:
-                result[:, k] = model._medians(predicted)
-            else:
-                bounds = model._bounds(predicted, errors, float(abs(2.0 * level - 1.0)))
-                result[:, k] = bounds[int(level > 0.5)]
-        order = np.argsort(levels, kind="stable")
-        result[:, order] = np.sort(result, axis=1)
-        return np.maximum(result, model.lower_limit_)
+        if model is not self:
+            return model.predict_quantiles(X, quantiles, offset)
+        intervals = self._intervals("predict_quantiles")
+        return intervals.quantiles(self._means(X, offset), levels)
 
     def predict_distribution(self, X: TableLike, offset: ArrayLike | None = None) -> Any:
         """Return the distributions of the counts of new rows, for the loss "poisson".
@@ -635,11 +574,12 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         float
         """
         predicted = self.predict(X) if offset is None else self.predict(X, offset=offset)
-        if self._n_levels == 1:
+        levels = quantile_levels(self.loss_)
+        if len(levels) == 1:
             return float(r2_score(y, predicted, sample_weight=sample_weight))
         scores = [
             d2_pinball_score(y, quantiles, sample_weight=sample_weight, alpha=level)
-            for quantiles, level in zip(predicted.T, self._levels, strict=True)
+            for quantiles, level in zip(predicted.T, levels, strict=True)
         ]
         return float(np.mean(scores))
 
@@ -651,36 +591,24 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             )
         if method == "auto":
             return self.quantile_model_ or self
-        if (method == "quantiles") == (self._n_levels > 1):
+        if (method == "quantiles") == (len(quantile_levels(self.loss_)) > 1):
             return self
         if method == "quantiles" and self.quantile_model_ is not None:
             return self.quantile_model_
         remedy = "intervals='quantiles'" if method == "quantiles" else "a loss of the mean"
         raise InputError(f"KernelRegressor: method={method!r} needs a fit with {remedy}.")
 
-    def _medians(self, predicted: FloatArray) -> FloatArray:
-        """Return predicted medians, or the predictions of the mean if there are none."""
-        if self.dispersion_ is not None:
-            return np.asarray(CountDistribution(self.dispersion_).frozen(predicted).median())
-        if self._n_levels == 1:
-            return predicted
-        return predicted[:, int(np.abs(self._levels - 0.5).argmin())]
-
-    @property
-    def _levels(self) -> FloatArray:
-        return _levels_of(self.loss_)
-
-    @property
-    def _n_levels(self) -> int:
-        return len(self._levels)
+    def _intervals(self, method: str) -> Intervals:
+        errors = self._held_back_errors(method)
+        return Intervals(self.loss_, errors, self.dispersion_, self.lower_limit_)
 
     def _means(self, X: TableLike, offset: ArrayLike | None = None) -> FloatArray:
         """Return predicted means, or the sorted quantiles."""
         raw = self._responses(X)
         if offset is not None:
-            raw = raw + _check_offset(offset, len(raw)).reshape(-1, *[1] * (raw.ndim - 1))
+            raw = raw + checked_offset(offset, len(raw)).reshape(-1, *[1] * (raw.ndim - 1))
         means = self.loss_.inverse_link(raw)
-        return np.sort(means, axis=1) if self._n_levels > 1 else means
+        return np.sort(means, axis=1) if len(quantile_levels(self.loss_)) > 1 else means
 
     def check_state(self, state: State) -> None:
         """Check that the parts of a model from a file fit each other."""
@@ -707,7 +635,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         require(bool((limits <= 0.0).all()), "lower_limit_ is out of range")
         if state["quantile_model_"] is not None:
             model = part_in(state, "quantile_model_", KernelRegressor)
-            fits = model.n_features_in_ == state["n_features_in_"] and model._n_levels > 1
+            has_several = len(quantile_levels(model.loss_)) > 1
+            fits = model.n_features_in_ == state["n_features_in_"] and has_several
             require(fits, "quantile_model_ does not fit")
 
     def _restore(self, fitted: dict[str, object]) -> None:
@@ -725,7 +654,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         data, validation, encoder = selection.data, selection.errors, selection.encoder
         arguments, loss, intercept = selection.arguments, final.solved.loss, final.intercept
         assert isinstance(encoder, NumberEncoder)
-        errors = dispersion = None
+        intervals = None
         if validation is not None:
             rows = selection.given.used[validation.rows]
             exposure, counts = np.ones(len(rows)), data.row_counts(validation.rows)
@@ -739,11 +668,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):
                 raw = raw + correction
             exposure = exposure if codes.ndim == 1 else exposure[:, None]
             unit = exposure * encoder.spread
-            errors, dispersion = _fit_errors(loss, raw, codes, unit, counts)
+            intervals = Intervals.fit(loss, raw, codes, unit, counts)
         return {
             "intercept_": intercept,
-            "errors_": errors,
-            "dispersion_": dispersion,
+            "errors_": None if intervals is None else intervals.errors,
+            "dispersion_": None if intervals is None else intervals.dispersion,
             "posterior_": self._draw_posterior(selection, encoder) if self.n_posterior else None,
             "quantile_model_": None,
         }
@@ -792,43 +721,3 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 def _lower_limits(y: FloatArray) -> FloatArray:
     """Return the lower end of intervals of each output: 0 if no target is negative."""
     return np.where(np.atleast_2d(y.T).min(axis=1) >= 0.0, 0.0, -np.inf)
-
-
-def _levels_of(loss: Loss) -> FloatArray:
-    """Return the quantiles that a loss predicts, (0.5,) for losses of other statistics."""
-    return np.atleast_1d(loss.levels if isinstance(loss, SmoothPinball) else 0.5)
-
-
-def _error_units(loss: Loss, predicted: FloatArray) -> FloatArray:
-    """Return the positive scale of the errors of predictions."""
-    if not loss.has_positive_means:
-        return np.ones_like(predicted)
-    return loss.deviation(np.maximum(predicted, _MIN_MEAN))
-
-
-def _fit_errors(
-    loss: Loss, raw: FloatArray, codes: FloatArray, unit: FloatArray, counts: FloatArray | None
-) -> tuple[Conformal, float | None]:
-    """Return the distribution of error scores, and the dispersion if targets are counts.
-
-    ``unit`` is the scale of each row's encoded target, and ``counts`` holds the number of rows that
-    each row counts for. For several quantiles, scores are the signed distances of the target from
-    the interval of each pair, the outer pair first.
-    """
-    targets, rounded = codes * unit, np.rint(codes * unit)
-    tolerance = _INTEGER_TOLERANCE * np.maximum(rounded, 1.0)
-    are_integers = (np.abs(targets - rounded) <= tolerance).all()
-    predicted = loss.inverse_link(raw)
-    if are_integers and isinstance(loss, Poisson) and codes.ndim == 1:
-        mean = predicted * unit
-        distribution = CountDistribution.fit(rounded, mean, counts)
-        errors = Conformal.fit(distribution.scores(rounded, mean), counts)
-        return errors, distribution.dispersion
-    n_pairs = len(_levels_of(loss)) // 2
-    if n_pairs == 0:
-        scores = interval_scores(predicted, codes) * unit
-        return Conformal.fit(scores / _error_units(loss, predicted * unit), counts), None
-    predicted = np.sort(predicted, axis=1)
-    below = predicted[:, :n_pairs] - codes[:, :n_pairs]
-    above = codes[:, :n_pairs] - predicted[:, ::-1][:, :n_pairs]
-    return Conformal.fit(np.maximum(below, above) * unit[:, :1], counts), None

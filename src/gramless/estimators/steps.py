@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 from numpy.typing import ArrayLike
 
+from gramless.base.errors import InputError
 from gramless.base.progress import Callbacks, Deadline, Reporter, Watch
 from gramless.base.random import stream
 from gramless.base.types import AnyArray, FloatArray, IntArray, TableLike
 from gramless.estimators.given_rows import GivenRows, ValidationArguments, take_given_rows
 from gramless.estimators.inputs import RowInputs
 from gramless.estimators.scoring import NamedScorer
-from gramless.estimators.targets import TargetEncoder
-from gramless.losses import Squared
+from gramless.estimators.targets import TargetEncoder, plain_numbers
+from gramless.losses import Loss, Squared
+from gramless.preprocessing.rows import checked_weights
 from gramless.selection.data import Data
 from gramless.selection.goal import Goal
 from gramless.selection.selected import SelectedModel
@@ -54,6 +57,40 @@ class FitArguments:
         """Return the arguments with the table, targets and weights of some rows."""
         X, y, weight = (take_given_rows(x, rows) for x in (self.X, self.y, self.sample_weight))
         return replace(self, X=X, y=y, sample_weight=weight)
+
+    def without_offset(self, owner: str, loss: Loss, offset: ArrayLike) -> FitArguments:
+        """Return equivalent targets and weights of a regression without an offset."""
+        numbers = np.asarray(plain_numbers(self.y, owner), np.float64)
+        if numbers.ndim == 0:
+            return self
+        offsets = checked_offset(offset, len(numbers))
+        per_output = offsets.reshape(-1, *[1] * (numbers.ndim - 1))
+        targets, factors = loss.without_offset(numbers, per_output)
+        if not loss.has_positive_means:
+            return replace(self, y=targets)
+        factors = factors.reshape(-1)
+        with np.errstate(over="ignore"):
+            exposures = np.exp(offsets)
+        if not (np.isfinite(factors).all() and np.isfinite(exposures).all()):
+            raise InputError("KernelRegressor: the exponential of an offset is infinite.")
+        weight = self.sample_weight
+        if weight is not None:
+            weight = checked_weights(weight, len(numbers), owner)
+            factors = factors * weight
+        return replace(
+            self, y=targets, sample_weight=factors, exposures=exposures, weight_given=weight
+        )
+
+
+def checked_offset(offset: ArrayLike, n_rows: int) -> FloatArray:
+    """Return the offset as an array; raise InputError for another shape or infinite numbers."""
+    values = np.asarray(offset, np.float64)
+    if values.shape != (n_rows,) or not np.isfinite(values).all():
+        raise InputError(
+            f"KernelRegressor: offset must be a finite number per row, of shape ({n_rows},); got "
+            f"shape {values.shape}."
+        )
+    return values
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from gramless.base.errors import InputError
 from gramless.base.numeric import check_counts, check_numbers, check_shape
 from gramless.base.state import Stateful, array_in, require
+from gramless.losses import Loss, Poisson, SmoothPinball
 from gramless.solvers.objective import columns
+from gramless.uncertainty.counts import CountDistribution
 
 Values = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -18,6 +20,9 @@ Flags = NDArray[np.bool_]
 _N_LARGEST_SCORES = 1000
 # Relative rounding error of ``(n + 1) coverage``, by which a whole number must not be rounded up.
 _ROUNDING = 1e-10
+# Counts that were divided by exposures are whole numbers up to this relative error.
+_INTEGER_TOLERANCE = 1e-9
+_MIN_MEAN = 1e-300
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,6 +89,122 @@ class Conformal(Stateful):
         extended = np.vstack([columns(self.scores), np.full(len(rank), np.inf)])
         quantiles = extended[rank, np.arange(len(rank))]
         return float(quantiles[0]) if self.scores.ndim == 1 else quantiles
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Prediction intervals of a regression, from its errors on validation rows.
+
+    A score is the absolute error of a row, divided by the deviation that the loss predicts for its
+    mean. The score of a count is the level of the narrowest interval of its distribution that
+    contains it. For several quantiles, scores are the signed distances of the target from the
+    interval of each pair, the outer pair first.
+
+    Attributes
+    ----------
+    loss : Loss
+        The fitted loss.
+    errors : Conformal
+        The scores of validation rows.
+    dispersion : float or None
+        That of a :class:`CountDistribution` if targets are counts with predicted means.
+    lower_limit : array (n_outputs,)
+        A lower limit of the bounds.
+    """
+
+    loss: Loss
+    errors: Conformal
+    dispersion: float | None
+    lower_limit: Values | float = -np.inf
+
+    @classmethod
+    def fit(
+        cls, loss: Loss, raw: Values, codes: Values, unit: Values, counts: Values | None
+    ) -> Intervals:
+        """Return the intervals that fit validation rows.
+
+        ``unit`` is the scale of each row's encoded target, and ``counts`` holds the number of rows
+        that each row counts for.
+        """
+        targets, rounded = codes * unit, np.rint(codes * unit)
+        tolerance = _INTEGER_TOLERANCE * np.maximum(rounded, 1.0)
+        are_integers = (np.abs(targets - rounded) <= tolerance).all()
+        predicted = loss.inverse_link(raw)
+        if are_integers and isinstance(loss, Poisson) and codes.ndim == 1:
+            mean = predicted * unit
+            distribution = CountDistribution.fit(rounded, mean, counts)
+            errors = Conformal.fit(distribution.scores(rounded, mean), counts)
+            return cls(loss, errors, distribution.dispersion)
+        n_pairs = len(quantile_levels(loss)) // 2
+        if n_pairs == 0:
+            scores = interval_scores(predicted, codes) * unit
+            return cls(
+                loss, Conformal.fit(scores / _error_units(loss, predicted * unit), counts), None
+            )
+        predicted = np.sort(predicted, axis=1)
+        below = predicted[:, :n_pairs] - codes[:, :n_pairs]
+        above = codes[:, :n_pairs] - predicted[:, ::-1][:, :n_pairs]
+        errors = Conformal.fit(np.maximum(below, above) * unit[:, :1], counts)
+        return cls(loss, errors, None)
+
+    def bounds(self, predicted: Values, coverage: float) -> tuple[Values, Values]:
+        """Return the lower and upper bounds for predicted means, or for sorted quantiles."""
+        margin = np.atleast_1d(self.errors.quantile(coverage))
+        if self.dispersion is not None:
+            return CountDistribution(self.dispersion).interval(predicted, float(margin[0]))
+        levels = quantile_levels(self.loss)
+        if len(levels) == 1:
+            half = margin * _error_units(self.loss, predicted)
+            lower, upper = predicted - half, predicted + half
+        else:
+            nominal = (levels[::-1] - levels)[: len(levels) // 2]
+            k = int(np.abs(nominal - coverage).argmin())
+            lower, upper = predicted[:, k] - margin[k], predicted[:, -1 - k] + margin[k]
+            # A negative margin can exceed half the distance of the quantiles.
+            crossed = lower > upper
+            lower[crossed] = upper[crossed] = 0.5 * (lower[crossed] + upper[crossed])
+        return np.maximum(lower, self.lower_limit), np.maximum(upper, self.lower_limit)
+
+    def quantiles(self, predicted: Values, levels: Values) -> Values:
+        """Return the quantiles of ``levels`` (n_rows, n_levels), which are bounds of intervals."""
+        result = np.empty((len(predicted), len(levels)))
+        for k, level in enumerate(levels):
+            if level == 0.5:
+                result[:, k] = self._medians(predicted)
+            else:
+                bounds = self.bounds(predicted, float(abs(2.0 * level - 1.0)))
+                result[:, k] = bounds[int(level > 0.5)]
+        order = np.argsort(levels, kind="stable")
+        result[:, order] = np.sort(result, axis=1)
+        return np.maximum(result, self.lower_limit)
+
+    def _medians(self, predicted: Values) -> Values:
+        """Return predicted medians, or the predictions of the mean if there are none."""
+        if self.dispersion is not None:
+            return np.asarray(CountDistribution(self.dispersion).frozen(predicted).median())
+        levels = quantile_levels(self.loss)
+        if len(levels) == 1:
+            return predicted
+        return predicted[:, int(np.abs(levels - 0.5).argmin())]
+
+
+def quantile_levels(loss: Loss) -> Values:
+    """Return the quantiles that a loss predicts, (0.5,) for losses of other statistics.
+
+    Examples
+    --------
+    >>> from gramless.losses import Squared
+    >>> quantile_levels(SmoothPinball((0.1, 0.9))), quantile_levels(Squared())
+    (array([0.1, 0.9]), array([0.5]))
+    """
+    return np.atleast_1d(loss.levels if isinstance(loss, SmoothPinball) else 0.5)
+
+
+def _error_units(loss: Loss, predicted: Values) -> Values:
+    """Return the positive scale of the errors of predictions."""
+    if not loss.has_positive_means:
+        return np.ones_like(predicted)
+    return loss.deviation(np.maximum(predicted, _MIN_MEAN))
 
 
 def interval_scores(predictions: Values, targets: Values, scale: Values | None = None) -> Values:
