@@ -259,15 +259,7 @@ class KernelMachine(StatefulEstimator, ABC):
         used = rows_with_weight(owner, arguments.sample_weight, arguments.X, arguments.y)
         kept = arguments if used is None else arguments.take(used)
         goes_on = keeps_choice(self, vars(self).get("_choice"), kept.X)
-        if goes_on:
-            inputs, rows, targets = self._known_rows(kept)
-        else:
-            plain = self._reader.plain(kept.y, owner)
-            # As in scikit-learn, validation sets n_features_in_ and feature_names_in_.
-            inputs, rows, targets = RowInputs.fit(
-                self, kept.X, plain, self.categorical_features, self._reader.options
-            )
-            targets = self._reader.check(targets, owner)
+        inputs, rows, targets = self._known_rows(kept) if goes_on else self._new_rows(kept)
         check_table(rows)
         weight = None
         if kept.sample_weight is not None:
@@ -280,11 +272,8 @@ class KernelMachine(StatefulEstimator, ABC):
             encoder = self._target_encoder_again(targets, weight)
         else:
             encoder = self._target_encoder(targets, weight, kept)
-        n_given, seed, classes = (
-            len(targets),
-            seed_from(self.random_state),
-            encoder.class_numbers(targets),
-        )
+        n_given, seed = len(targets), seed_from(self.random_state)
+        classes = encoder.class_numbers(targets)
         max_rows = rows_in_time(rows, encoder.n_outputs, deadline.seconds)
         if max_rows < n_given:
             sample = drawn_rows(n_given, max_rows, seed, classes)
@@ -305,18 +294,7 @@ class KernelMachine(StatefulEstimator, ABC):
         if has_splits and data.sample_weight is not None:
             count = _count(arguments.sample_weight, given.used)
             data = replace(data, count_unit=count / data.sample_weight.sum())
-        if eval_rows is not None:
-            data = data.with_validation_rows(
-                eval_rows.encoded(self, inputs, rows),
-                eval_rows.codes(owner, encoder, targets, self._named_loss()),
-                encoder.weigh(eval_rows.targets, eval_rows.weight_like(weight)),
-            )
-            indices = encoder.class_numbers(eval_rows.targets)
-            if classes is not None and indices is not None:
-                classes = np.concatenate([classes, indices])
-            plain_weight = eval_rows.weight_like(given.weight)
-            given = given.followed_by(eval_rows.table, eval_rows.targets, plain_weight)
-        return EncodedRows(
+        encoded = EncodedRows(
             inputs=inputs,
             data=data,
             given=given,
@@ -329,6 +307,44 @@ class KernelMachine(StatefulEstimator, ABC):
             deadline=deadline,
             report=report,
         )
+        if eval_rows is None:
+            return encoded
+        return self._with_eval_rows(encoded, eval_rows, targets, weight)
+
+    def _with_eval_rows(
+        self,
+        encoded: EncodedRows,
+        eval_rows: EvalRows,
+        targets: AnyArray,
+        weight: FloatArray | None,
+    ) -> EncodedRows:
+        """Return the rows followed by the validation rows of the user.
+
+        ``targets`` and ``weight`` are those of the rows.
+        """
+        owner, encoder = type(self).__name__, encoded.encoder
+        given, classes = encoded.given, encoded.classes
+        data = encoded.data.with_validation_rows(
+            eval_rows.encoded(self, encoded.inputs, encoded.data.rows),
+            eval_rows.codes(owner, encoder, targets, self._named_loss()),
+            encoder.weigh(eval_rows.targets, eval_rows.weight_like(weight)),
+        )
+        indices = encoder.class_numbers(eval_rows.targets)
+        if classes is not None and indices is not None:
+            classes = np.concatenate([classes, indices])
+        plain_weight = eval_rows.weight_like(given.weight)
+        given = given.followed_by(eval_rows.table, eval_rows.targets, plain_weight)
+        return replace(encoded, data=data, classes=classes, given=given)
+
+    def _new_rows(self, arguments: FitArguments) -> tuple[RowInputs, Rows, AnyArray]:
+        """Return rows and targets, and the conversion of the columns that the rows determine."""
+        owner, reader = type(self).__name__, self._reader
+        plain = reader.plain(arguments.y, owner)
+        # As in scikit-learn, validation sets n_features_in_ and feature_names_in_.
+        inputs, rows, targets = RowInputs.fit(
+            self, arguments.X, plain, self.categorical_features, reader.options
+        )
+        return inputs, rows, reader.check(targets, owner)
 
     def _known_rows(self, arguments: FitArguments) -> tuple[RowInputs, Rows, AnyArray]:
         """Return more rows by the conversion of the first fit, extended by their categories."""
