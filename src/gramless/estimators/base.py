@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -492,9 +492,18 @@ class KernelMachine(StatefulEstimator, ABC):
         return given_map(self.features, type(self).__name__, shape, n_grids, seed, self.n_jobs)
 
     def _fixed_choices(self, encoded: EncodedRows, feature_map: SizedMap) -> FixedChoices:
+        rows, inputs, given = encoded.data.rows, encoded.inputs, self.bandwidth
+        scalings = scalings_of(self.scaling, sp.issparse(rows))
+        if is_auto(given):
+            given = getattr(self.features, "bandwidth", "median")
+        bandwidth = None
+        if not isinstance(given, str) or given not in ("auto", "median", "own"):
+            n_inputs = rows.shape[1] if inputs.kept is None else self.n_features_in_
+            bandwidth_vector(given, n_inputs)  # checks it
+            bandwidth = inputs.of_inputs(np.asarray(given, np.float64))
         return FixedChoices(
-            scalings=scalings_of(self.scaling, sp.issparse(encoded.data.rows)),
-            bandwidth=self._given_bandwidth(encoded),
+            scalings=scalings,
+            bandwidth=bandwidth,
             alpha=self._given_alpha(),
             relevance=self._given_relevance(),
             n_grids=self._given_grids() if isinstance(self.features, str) else feature_map.size,
@@ -730,16 +739,6 @@ class KernelMachine(StatefulEstimator, ABC):
         fitted.setdefault("n_samples_fit_", 0)
         super()._restore(fitted)
         self._choice = steering_parameters(self)
-
-    def _given_bandwidth(self, encoded: EncodedRows) -> NDArray[np.float64] | None:
-        given, inputs = self.bandwidth, encoded.inputs
-        if is_auto(given):
-            given = getattr(self.features, "bandwidth", "median")
-        if isinstance(given, str) and given in ("auto", "median", "own"):
-            return None
-        n_inputs = encoded.data.rows.shape[1]
-        bandwidth_vector(given, n_inputs if inputs.kept is None else self.n_features_in_)
-        return inputs.of_inputs(np.asarray(given, np.float64))
 
     def _given_grids(self) -> int | None:
         return None if is_auto(self.n_grids) else check_count(self, "n_grids")
