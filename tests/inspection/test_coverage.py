@@ -32,3 +32,16 @@ def test_equal_widths_are_grouped_by_midpoints() -> None:
 def test_different_lengths_are_rejected() -> None:
     with pytest.raises(InputError, match="of equal length"):
         conditional_coverage([1.0, 2.0], [0.0], [3.0])
+
+
+@pytest.mark.parametrize("by", [[1.0], [1.0, 2.0, 3.0], [[1.0, 2.0]]])
+def test_groups_need_one_value_for_each_row(by) -> None:
+    with pytest.raises(InputError, match="by must have one number for each of the 2 rows"):
+        conditional_coverage([1.0, 2.0], [0.0, 0.0], [3.0, 3.0], by=by)
+
+
+def test_rows_and_groups_are_needed() -> None:
+    with pytest.raises(InputError, match="at least one row"):
+        conditional_coverage([], [], [])
+    with pytest.raises(InputError, match="n_groups must be an integer, at least 1"):
+        conditional_coverage([1.0], [0.0], [2.0], n_groups=0)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gramless.base.errors import InputError
+from gramless.base.numeric import is_whole
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,12 @@ def conditional_coverage(
     list of CoveredGroup
         In ascending order of ``by``.
 
+    Raises
+    ------
+    InputError
+        If there are no rows, if an array does not have one number per row, or if ``n_groups`` is
+        not a positive integer.
+
     Examples
     --------
     >>> groups = conditional_coverage([0.0, 5.0], [-1.0, -2.0], [1.0, 2.0], n_groups=2)
@@ -71,9 +78,20 @@ def conditional_coverage(
         raise InputError(
             "conditional_coverage: y, lower and upper must be one-dimensional and of equal length."
         )
+    if len(truth) == 0:
+        raise InputError("conditional_coverage needs at least one row.")
+    if not is_whole(n_groups, 1):
+        raise InputError(
+            f"conditional_coverage: n_groups must be an integer, at least 1; got {n_groups!r}."
+        )
     widths = high - low
     if by is not None:
         values = np.asarray(by, np.float64)
+        if values.shape != truth.shape:
+            raise InputError(
+                f"conditional_coverage: by must have one number for each of the {len(truth)} rows, "
+                f"got shape {values.shape}."
+            )
     else:
         values = widths if np.ptp(widths) > 0.0 else 0.5 * (low + high)
     is_covered = (low <= truth) & (truth <= high)
