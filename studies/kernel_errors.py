@@ -19,7 +19,7 @@ from gramless.features.base import SizedMap
 from gramless.features.binning import RandomBinning
 from gramless.features.exact import exact_gram, varying_inputs
 from gramless.features.fourier import RandomFourier
-from gramless.inspection.explanation import sampled_rows
+from gramless.inspection.explanation import sample_rows
 from gramless.kernels import Kernel
 from gramless.preprocessing.rows import Rows, check_rows
 
@@ -138,7 +138,7 @@ def kernel_errors(
     template.set_params(bandwidth=fitted.bandwidth_)
     if isinstance(fitted, RandomFourier):
         template.set_params(sampling=fitted.sampling_)
-    chosen = sampled_rows(rows.shape[0], n_rows, seed, "rows judged")
+    chosen = sample_rows(rows.shape[0], n_rows, seed, "rows judged")
     truth = exact_gram(template, rows[chosen])[np.triu_indices(len(chosen), 1)]
     compared = varying_inputs(template, rows[chosen])
     found = []

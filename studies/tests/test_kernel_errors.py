@@ -19,7 +19,7 @@ from gramless.features.fourier import RandomFourier
 from gramless.features.hybrid import Hybrid
 from gramless.features.nystrom import Nystrom
 from gramless.features.smooth import SmoothBinning
-from gramless.inspection.explanation import sampled_rows
+from gramless.inspection.explanation import sample_rows
 from gramless.kernels import (
     ExponentialPower,
     Gaussian,
@@ -60,7 +60,7 @@ def test_errors_against_a_loop_over_pairs():
     for name in MAPS:
         template = clone(MAPS[name]).set_params(bandwidth=[1.0, 2.0, 3.0])
         (found,) = kernel_errors(template, ROWS, [16], n_rows=20, n_seeds=2)
-        chosen = ROWS[sampled_rows(len(ROWS), 20, 3, "rows judged")]
+        chosen = ROWS[sample_rows(len(ROWS), 20, 3, "rows judged")]
         exact = exact_gram(template, chosen)
         numbers = []
         for seed in (3, 4):

@@ -10,7 +10,7 @@ import pytest
 
 from gramless import RandomBinning
 from gramless.base.errors import InputError, MissingDependencyError
-from gramless.inspection.explanation import sampled_rows
+from gramless.inspection.explanation import sample_rows
 from gramless.inspection.pictures import (
     check_picture,
     draw_matrix,
@@ -79,7 +79,7 @@ def test_kernel_images_show_the_drawn_rows(matrix, table):
 
     figure = draw_matrix(matrix, exact=exact, n_rows=60)
     ours, theirs = (axes.images[0].get_array() for axes in figure.axes[1:3])
-    np.testing.assert_array_equal(asked[0], sampled_rows(120, 60))
+    np.testing.assert_array_equal(asked[0], sample_rows(120, 60))
     np.testing.assert_allclose(np.diag(ours), 1.0)
     everywhere = matrix.take_rows(asked[0]).row_gram()
     np.testing.assert_allclose(np.sort(ours.ravel()), np.sort(everywhere.ravel()), atol=1e-12)
@@ -129,8 +129,8 @@ def test_empty_matrices_are_rejected():
 
 
 def test_sampled_rows_are_reproducible():
-    rows = sampled_rows(10_000, 200)
-    np.testing.assert_array_equal(rows, sampled_rows(10_000, 200))
+    rows = sample_rows(10_000, 200)
+    np.testing.assert_array_equal(rows, sample_rows(10_000, 200))
     assert len(np.unique(rows)) == 200
     assert (np.diff(rows) > 0).all()
     assert 4000 < rows.mean() < 6000

@@ -33,11 +33,11 @@ from gramless.inspection.explanation import (
     joint_dependence_on,
     main_effect,
     model_grid_use,
-    sampled_rows,
+    sample_rows,
     shape_of,
     with_column_from,
 )
-from gramless.inspection.slices import WorstGroup, worst_groups
+from gramless.inspection.slices import WorstGroup, find_worst_groups
 from gramless.losses import SmoothPinball
 
 Model: TypeAlias = KernelClassifier | KernelRegressor
@@ -129,7 +129,7 @@ def explain_model(model: Model, X: Rows, y: AnyArray, places: dict[str, Any]) ->
     truth, predicted, names = measure.targets(y), measure.predict(X), list(inputs)
     losses = measure.losses(truth, predicted)
     n_rows = min(_MAX_ROWS, max(_MIN_ROWS, _MAX_CELLS // len(model.relevance_)))
-    rows = sampled_rows(len(y), n_rows)
+    rows = sample_rows(len(y), n_rows)
     X_shuffled = take_rows(X, rows)
     use = model_grid_use(model, X_shuffled)
     relevance = np.array(
@@ -140,7 +140,7 @@ def explain_model(model: Model, X: Rows, y: AnyArray, places: dict[str, Any]) ->
     shuffled = _shuffle(measure, X_shuffled, truth[rows], columns)
     n_drawn = min(_MAX_DRAWN, max(1, int((shuffled.increases.mean(axis=1) > 0.0).sum())))
     top = [int(j) for j in shuffled.columns[:n_drawn]]
-    X_dependence = take_rows(X, sampled_rows(len(y), _DEPENDENCE_ROWS))
+    X_dependence = take_rows(X, sample_rows(len(y), _DEPENDENCE_ROWS))
     dependence = [dependence_on(response, X_dependence, j, names[j]) for j in top]
     varied = [j for j, effect in zip(top, dependence, strict=True) if len(effect.values) > 1]
     values = {names[j]: column_values(X, j)[0] for j in map(int, shuffled.columns)}
@@ -163,7 +163,7 @@ def explain_model(model: Model, X: Rows, y: AnyArray, places: dict[str, Any]) ->
         outputs,
         [effect for effect in dependence if len(effect.values) > 1],
         _interactions(response, X_dependence, names, varied[:_MAX_PAIRED_INPUTS]),
-        worst_groups(losses, values),
+        find_worst_groups(losses, values),
         shown,
         _attributions(model, X, [row.number for row in shown]),
     )
@@ -232,7 +232,7 @@ def _coverage(model: Model, X: Rows, y: AnyArray) -> list[tuple[float, float, fl
     """Return nominal coverage, observed coverage and mean width of prediction intervals."""
     if isinstance(model, KernelClassifier) or (model.quantile_model_ or model).errors_ is None:
         return []
-    rows = sampled_rows(len(y), _COVERAGE_ROWS)
+    rows = sample_rows(len(y), _COVERAGE_ROWS)
     X, y, results = take_rows(X, rows), y[rows], []
     for coverage in _COVERAGES:
         lower, upper = model.predict_interval(X, coverage)
@@ -302,7 +302,7 @@ def _interactions(
     response: Predictor, X: Rows, names: Sequence[str], columns: Sequence[int]
 ) -> list[JointDependence]:
     """Return the pairs of columns with the largest joint effects beyond the sum of both."""
-    X = take_rows(X, sampled_rows(shape_of(X)[0], _PAIR_ROWS))
+    X = take_rows(X, sample_rows(shape_of(X)[0], _PAIR_ROWS))
     variance = response(X).var(axis=0).max()
     pairs = [
         joint_dependence_on(response, X, pair, (names[pair[0]], names[pair[1]]))
@@ -359,7 +359,7 @@ def _attributions(model: Model, X: Rows, rows: Sequence[int]) -> Attributions | 
     if n_columns > _MAX_ATTRIBUTED:
         return None
     n_sampled = min(_PAIR_ROWS, max(_MIN_ATTRIBUTED_ROWS, _MAX_ATTRIBUTED_CELLS // n_columns))
-    sample = sampled_rows(n_rows, n_sampled)
+    sample = sample_rows(n_rows, n_sampled)
     return shapley_values(model, take_rows(X, np.append(sample, rows)), take_rows(X, sample))
 
 

@@ -35,7 +35,7 @@ from gramless.cli.pages import (
 )
 from gramless.cli.summaries import bandwidth_of, features_of
 from gramless.estimators.classifier import KernelClassifier
-from gramless.inspection.explanation import Dependence, JointDependence, sampled_rows
+from gramless.inspection.explanation import Dependence, JointDependence, sample_rows
 
 _MAX_BARS, _INPUTS_PER_ROW, _MAX_CLASSES = 15, 6, 12
 _N_GROUPS, _N_POINTS = 10, 500
@@ -130,7 +130,7 @@ def _error_charts(findings: Findings) -> list[Chart]:
         )
     if len(np.unique(predicted)) < 3:
         return []
-    sample = sampled_rows(len(y), _N_POINTS)
+    sample = sample_rows(len(y), _N_POINTS)
     of_all = "" if len(sample) == len(y) else f" of {len(y):,}"
     title = f"Actual against predicted values, {len(sample):,}{of_all} rows"
     scatter = Chart(title, "predicted", "actual")

@@ -20,7 +20,7 @@ from gramless.features.binning import BinningMap, RandomBinning
 from gramless.features.exact import exact_gram
 from gramless.features.hybrid import parts_of
 from gramless.inspection import pictures
-from gramless.inspection.explanation import sampled_rows
+from gramless.inspection.explanation import sample_rows
 
 if TYPE_CHECKING:
     from gramless.cli.demo_methods import Digits, Entry, Photograph
@@ -137,7 +137,7 @@ def draw_reliability(metrics: Mapping[str, Json]) -> Figure:
 
 def draw_predictions(y: AnyArray, predicted: AnyArray, metrics: Mapping[str, float]) -> Figure:
     figure = Figure(figsize=(5.2, 5.2), layout="constrained")
-    axes, rows = figure.subplots(), sampled_rows(len(y), _MAX_POINTS)
+    axes, rows = figure.subplots(), sample_rows(len(y), _MAX_POINTS)
     ends = [min(y.min(), predicted.min()), max(y.max(), predicted.max())]
     axes.plot(ends, ends, zorder=3, **_DIAGONAL)
     axes.plot(y[rows], predicted[rows], "o", color=_BLUE, ms=3, alpha=0.4, mew=0)

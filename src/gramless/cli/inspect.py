@@ -103,7 +103,7 @@ def _draw_bins(
 ) -> str:
     from gramless.cli.reading import read_for, rows_for
     from gramless.estimators.base import KernelMachine
-    from gramless.inspection.explanation import sampled_rows
+    from gramless.inspection.explanation import sample_rows
     from gramless.inspection.pictures import ROWS, check_picture
 
     check_picture(picture)
@@ -116,6 +116,6 @@ def _draw_bins(
         rows = model.inputs_.transform(model, rows_for(model, read_for(model, data, part, limits)))
     from gramless.cli.figures import draw_bins
 
-    shown = rows[sampled_rows(rows.shape[0], ROWS)]
+    shown = rows[sample_rows(rows.shape[0], ROWS)]
     report.draw(picture, draw_bins, model, model.scaler_.rows(shown, model.n_jobs))
     return f"{picture}, {shown.shape[0]:,} of {rows.shape[0]:,} rows"

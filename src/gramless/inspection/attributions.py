@@ -113,9 +113,9 @@ def shapley_values(model: KernelMachine, X: Rows, background: Rows | None = None
     Raises
     ------
     InputError
-        If the model is of another class, if the background has no rows, or if it is None and the
-        model has no background rows, because it was fitted to sparse rows or saved by an earlier
-        version.
+        If the model is of another class, if the values do not fit into memory, if the background
+        has no rows, or if it is None and the model has no background rows, because it was fitted to
+        sparse rows or saved by an earlier version.
 
     Notes
     -----

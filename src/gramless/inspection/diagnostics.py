@@ -110,7 +110,7 @@ def law_of_speedup(threads: float, n_nonzeros: int, n_columns: int) -> float:
     """
     if not threads >= 1:
         raise InputError(f"The law of speed-up: threads must be at least 1, got {threads!r}.")
-    # The formula is 0 / 0 for a single column, which has no zeros.
+    # If rows have no zeros, the ratio is 1, also for a single column, where it would be 0 / 0.
     shared = 1.0 if n_columns == n_nonzeros else (n_nonzeros - 1) / (n_columns - 1)
     return threads / (1.0 + shared * (threads - 1.0))
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _RED, _BLUE, _GREY = "#d1495b", "#1b6ca8", "0.5"
 _MAX_OFFSET = 0.4  # maximum vertical jitter; rows of features are 1 apart
+_N_SLOTS = 80  # points within this fraction of the range of values would overlap
 
 
 class _FeatureDisplay:
@@ -104,7 +105,7 @@ class FeatureImportancesDisplay(_FeatureDisplay):
         -------
         FeatureImportancesDisplay
         """
-        order = _largest(self.importances, max_features)
+        order = _indices_of_largest(self.importances, max_features)
         axes = self._prepare_axes(ax, [self.feature_names[j] for j in order])
         axes.barh(range(len(order)), self.importances[order], **{"color": _BLUE, **options})
         axes.set_xlabel("share of the mean absolute Shapley values")
@@ -210,13 +211,13 @@ class AttributionsDisplay(_FeatureDisplay):
         from matplotlib.colors import LinearSegmentedColormap
 
         data, names = self.attributions.data, self.attributions.feature_names
-        order = _largest(np.abs(values).mean(axis=0), max_features)
+        order = _indices_of_largest(np.abs(values).mean(axis=0), max_features)
         axes = self._prepare_axes(ax, [names[j] for j in order])
         gradient = LinearSegmentedColormap.from_list("values", [_BLUE, "0.8", _RED])
         # Points without a rank would otherwise be transparent.
         colours = gradient.with_extremes(bad=_GREY)
         for line, j in enumerate(order):
-            ranks, heights = _ranks(data[:, j]), line + _offsets(values[:, j])
+            ranks, heights = _rank_values(data[:, j]), line + _jitter_offsets(values[:, j])
             axes.scatter(
                 values[:, j], heights, c=ranks, cmap=colours, vmin=0.0, vmax=1.0, s=9,
                 linewidths=0, plotnonfinite=True,
@@ -228,34 +229,36 @@ class AttributionsDisplay(_FeatureDisplay):
         self, ax: Axes | None, values: FloatArray, base: float, row: int, max_features: int
     ) -> None:
         data, names = self.attributions.data[row], self.attributions.feature_names
-        order = _largest(np.abs(values), max_features)
-        labels = [f"{names[j]} = {_text(data[j])}" for j in order]
-        sizes = values[order]
+        order = _indices_of_largest(np.abs(values), max_features)
+        labels = [f"{names[j]} = {_format_value(data[j])}" for j in order]
+        steps = values[order]
         if len(order) < len(values):
-            sizes = np.append(sizes, values.sum() - sizes.sum())
+            steps = np.append(steps, values.sum() - steps.sum())
             labels.append(f"{len(values) - len(order)} others")
         axes = self._prepare_axes(ax, labels)
-        ends = base + np.cumsum(sizes)
-        colours = [_RED if size > 0 else _BLUE for size in sizes]
+        ends = base + np.cumsum(steps)
+        colours = [_RED if step > 0 else _BLUE for step in steps]
         lines = np.arange(len(ends))
-        axes.barh(lines, sizes, left=ends - sizes, color=colours)
+        axes.barh(lines, steps, left=ends - steps, color=colours)
         axes.vlines(ends[:-1], lines[:-1], lines[1:], color="0.4", lw=0.8)
         axes.axvline(base, color="0.5", lw=0.8, zorder=0)
         # Bars would otherwise end at the frame.
         axes.use_sticky_edges = False
         axes.margins(x=0.05)
-        axes.set_xlabel(f"raw prediction: mean {_text(base)}, of this row {_text(ends[-1])}")
+        axes.set_xlabel(
+            f"raw prediction: mean {_format_value(base)}, of this row {_format_value(ends[-1])}"
+        )
 
 
-def _largest(sizes: FloatArray, n: int) -> AnyArray:
+def _indices_of_largest(sizes: FloatArray, n: int) -> AnyArray:
     return np.argsort(-sizes, kind="stable")[:n]
 
 
-def _text(value: object) -> str:
+def _format_value(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _ranks(values: AnyArray) -> FloatArray:
+def _rank_values(values: AnyArray) -> FloatArray:
     """Return ranks in [0, 1], equal for equal values; NaN if the values are not numbers."""
     if not all(isinstance(value, float) for value in values.tolist()):
         return np.full(len(values), np.nan)
@@ -265,12 +268,11 @@ def _ranks(values: AnyArray) -> FloatArray:
     return np.where(np.isnan(numbers), np.nan, ranks)
 
 
-def _offsets(values: FloatArray) -> FloatArray:
-    """Return vertical offsets of points, so that points of similar values do not overlap."""
+def _jitter_offsets(values: FloatArray) -> FloatArray:
     low, high = float(values.min()), float(values.max())
     slot = np.zeros(len(values), np.intp)
     if high > low:
-        slot = ((values - low) / (high - low) * 80).astype(np.intp)
+        slot = ((values - low) / (high - low) * _N_SLOTS).astype(np.intp)
     order = np.argsort(slot, kind="stable")
     counts = np.bincount(slot)
     rank = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)

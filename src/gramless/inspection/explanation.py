@@ -24,7 +24,7 @@ from gramless.features.hybrid import parts_of
 from gramless.features.smooth import SmoothBinning
 
 Rows: TypeAlias = TableLike | Table  # a named table, a data frame, an array or a CSR matrix
-AnyRows: TypeAlias = Any  # Rows, as no annotation describes their common operations
+AnyRows: TypeAlias = Any  # Rows; no annotation describes the operations they have in common
 Predictor: TypeAlias = Callable[[AnyRows], FloatArray]  # returns (n_rows,) or (n_rows, n_outputs)
 
 _N_SLICES, _MAX_CATEGORIES = 10, 12
@@ -39,7 +39,7 @@ def shape_of(X: Rows) -> tuple[int, int]:
     return n_rows, n_columns
 
 
-def sampled_rows(
+def sample_rows(
     n_samples: int, max_rows: int, seed: int = 0, purpose: str = "rows shown"
 ) -> AnyArray:
     """Return ascending row indices: all, or ``max_rows`` drawn without replacement."""
@@ -215,7 +215,7 @@ def joint_dependence_on(
     >>> result.means[:, :, 0].tolist(), result.interaction
     ([[0.0, 0.0], [1.0, 3.0]], array([0.25]))
     """
-    (first_values, _), (second_values, _) = both = [column_values(X, j) for j in columns]
+    both = [column_values(X, j) for j in columns]
     first, second = (
         _category_rows(values)[: len(_PAIR_LEVELS)]
         if is_categorical
@@ -227,7 +227,7 @@ def joint_dependence_on(
     means = np.array([partial_dependence(response, rows, columns[1], second) for rows in changed])
     effects = means.mean(axis=0, keepdims=True) + means.mean(axis=1, keepdims=True)
     residuals = means - effects + means.mean(axis=(0, 1))
-    values = first_values[first], second_values[second]
+    values = both[0][0][first], both[1][0][second]
     return JointDependence(names, values, means, np.mean(residuals**2, axis=(0, 1)))
 
 
@@ -265,7 +265,7 @@ def main_effect(values: AnyArray, responses: FloatArray) -> float:
         known = values[~np.isnan(values)]
         levels = np.arange(1, _N_SLICES) / _N_SLICES
         cuts = np.unique(np.quantile(known, levels)) if len(known) else known
-        # Both sides, so that a value which fills a whole slice is a separate group.
+        # The sum of both positions makes a value that fills a whole slice a separate group.
         positions = [np.searchsorted(cuts, values, side) for side in ("left", "right")]
         values = np.where(np.isnan(values), -1, sum(positions))
     _, group = np.unique(values.astype(str), return_inverse=True)

@@ -15,7 +15,7 @@ import numpy as np
 from gramless.base.errors import InputError, MissingDependencyError
 from gramless.base.files import writing
 from gramless.base.types import AnyArray, FloatArray
-from gramless.inspection.explanation import sampled_rows
+from gramless.inspection.explanation import sample_rows
 from gramless.matrices.binned import BinnedMatrix
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ROWS, GRIDS = 200, 10  # as in RB16's Figure 2
 
-Exact = Callable[[AnyArray], FloatArray]
+Exact = Callable[[AnyArray], FloatArray]  # returns the exact kernel matrix of row indices
 
 _BLUE, _RED, _GREY = "#1b6ca8", "#d1495b", "0.75"
 _MIN_WIDTH = 1 / 60  # minimum width of a mark, as a share of a grid's strip: about a pixel
@@ -89,7 +89,7 @@ def draw_matrix(
     require_matplotlib()
     from matplotlib.figure import Figure
 
-    rows = sampled_rows(matrix.shape[0], n_rows)
+    rows = sample_rows(matrix.shape[0], n_rows)
     sample = matrix.take_rows(rows)
     codes = np.ascontiguousarray(sample.codes)
     # With the scale 1 / sqrt(R), Z Z' is the share of grids in which two rows are in one bin.

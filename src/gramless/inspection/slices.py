@@ -13,13 +13,14 @@ from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 
 _LEVELS = 0.1, 0.25, 0.5, 0.75, 0.9  # quantiles that split a column of numbers
 _MAX_CATEGORIES = 12
-# Rows of a group in the half that is searched, also as a share, and in the other half.
+# Minimum number of rows of a group in the half that is searched, the same as a share of that half,
+# and the minimum number in the other half.
 _MIN_ROWS, _MIN_SHARE, _MIN_TEST_ROWS = 20, 0.02, 10
 # Minimum ratio of a group's loss to that of all rows, of the other rows, and of the larger groups
 # that contain it.
 _MIN_RATIO = 1.1
-# Standard errors between a group and the other rows: in the half that is searched, where many
-# groups are compared, and in the other half.
+# Minimum difference between the mean losses of a group and of the other rows, in standard errors:
+# in the half that is searched, where many groups are compared, and in the other half.
 _SEARCH_ERRORS, _TEST_ERRORS = 3.0, 2.0
 
 
@@ -66,8 +67,8 @@ class WorstGroup:
         return " and ".join([f"{first.column} is {first.words}", *others])
 
 
-def worst_groups(
-    losses: FloatArray, columns: Mapping[str, AnyArray], *, most: int = 5, seed: int = 0
+def find_worst_groups(
+    losses: FloatArray, columns: Mapping[str, AnyArray], *, max_groups: int = 5, seed: int = 0
 ) -> list[WorstGroup]:
     """Return groups of rows with significantly larger losses than other rows.
 
@@ -84,7 +85,7 @@ def worst_groups(
         Loss of each row.
     columns : mapping of str to array (n_samples,)
         Numbers with NaN where missing, or labels with ``""`` where missing.
-    most : int, default=5
+    max_groups : int, default=5
         Maximum number of groups.
     seed : int, default=0
         Seed of the halves.
@@ -102,7 +103,7 @@ def worst_groups(
     Examples
     --------
     >>> age = np.random.default_rng(0).uniform(0, 100, 1000)
-    >>> (group,) = worst_groups(np.where(age > 90, 4.0, 1.0), {"age": age})
+    >>> (group,) = find_worst_groups(np.where(age > 90, 4.0, 1.0), {"age": age})
     >>> group.words, group.loss
     ('age is above 90', 4.0)
     """
@@ -111,7 +112,7 @@ def worst_groups(
     ]
     searched = np.zeros(len(losses), bool)
     searched[stream(seed, "rows searched for groups").permutation(len(losses))[::2]] = True
-    # The squares of losses in this unit are finite.
+    # Losses are divided by their mean, so that their squares are finite.
     unit = float(losses.mean())
     if not conditions or not 0.0 < unit < np.inf or not losses[~searched].any():
         return []
@@ -120,18 +121,18 @@ def worst_groups(
     overall = float(losses[~searched].mean())
     remaining = np.ones(len(losses), bool)
     selected: list[list[int]] = []  # the indices of the conditions of each group
-    while len(selected) < most:
-        group = _most_significant(losses, holds, searched, remaining, 2)
+    while len(selected) < max_groups:
+        group = _find_most_significant(losses, holds, searched, remaining, 2)
         if group is None:
             break
         inside = holds[:, group].all(axis=1)
         part = None
         if len(group) == 1:
-            part = _most_significant(losses, holds, searched, remaining & inside, 1)
+            part = _find_most_significant(losses, holds, searched, remaining & inside, 1)
         selected += [group] if part is None else [group, sorted([*group, *part])]
         remaining &= ~inside
     groups = []
-    for group in selected[:most]:
+    for group in selected[:max_groups]:
         inside = holds[:, group].all(axis=1)
         loss = float(losses[inside & ~searched].mean())
         members = [conditions[k] for k in group]
@@ -164,21 +165,21 @@ def _rounded_quantiles(known: FloatArray) -> list[float]:
     return [float(cut) for cut in np.unique(rounded) if known.min() <= cut < known.max()]
 
 
-def _most_significant(
+def _find_most_significant(
     losses: FloatArray,
     holds: BoolArray,
     searched: BoolArray,
-    within: BoolArray,
+    remaining: BoolArray,
     max_conditions: int,
 ) -> list[int] | None:
     """Return the conditions of the most significant group that the other half confirms."""
-    rows = searched & within
+    rows = searched & remaining
     if np.count_nonzero(rows) < 2 * _MIN_ROWS:
         return None
     for candidate in _candidates(losses[rows], holds[rows]):
         inside = np.asarray(holds[:, candidate].all(axis=1))
         is_small = 2 * np.count_nonzero(inside) <= len(losses) and len(candidate) <= max_conditions
-        if is_small and _is_worse(losses, inside, within & ~searched):
+        if is_small and _is_worse(losses, inside, remaining & ~searched):
             return candidate
     return None
 
@@ -196,10 +197,10 @@ def _candidates(losses: FloatArray, holds: BoolArray) -> Iterator[list[int]]:
         errors = np.sqrt(variance / counts + other_variance / (n_rows - counts))
         t = (means - other_means) / errors
         single = np.maximum.outer(np.diag(means), np.diag(means))
-        is_new = (means > _MIN_RATIO * single) | np.eye(len(means), dtype=bool)
+        is_above_single = (means > _MIN_RATIO * single) | np.eye(len(means), dtype=bool)
         is_allowed = (counts >= max(_MIN_ROWS, _MIN_SHARE * n_rows)) & (2.0 * counts <= n_rows)
         is_worse = (t > _SEARCH_ERRORS) & (means > _MIN_RATIO * losses.mean())
-        is_candidate = is_new & is_allowed & is_worse
+        is_candidate = is_above_single & is_allowed & is_worse
     for k in np.argsort(-np.where(is_candidate, t, -np.inf), axis=None, kind="stable"):
         i, j = divmod(int(k), len(means))
         if not is_candidate[i, j]:
