@@ -30,7 +30,7 @@ from gramless.streaming.step_sizes import (
     loss_curvature,
 )
 from gramless.streaming.strategies import Strategy
-from gramless.streaming.training_loop import in_groups
+from gramless.streaming.training_loop import split_into_groups
 
 _CACHE = 1 << 29
 _SAMPLE = 1000
@@ -159,7 +159,7 @@ class Run:
 def responses(machine: DoublyStochastic, weights: NDArray[Any], X: NDArray[Any]) -> NDArray[Any]:
     """Return what weights of all blocks say of rows, without the constant."""
     f, products = machine.expansion, machine.products
-    groups = in_groups(weights, f.block_columns * f.group_blocks)
+    groups = split_into_groups(weights, f.block_columns * f.group_blocks)
     return products.responses(products.prepare(X), groups, f.n_blocks)
 
 

@@ -45,7 +45,7 @@ def task_of(data: object, chosen: argparse.Namespace) -> Task:
     X, y = np.asarray(data.X_train, np.float32), data.y_train  # type: ignore[attr-defined]
     if X.shape[1] > COMPONENTS:
         summary = summarise([(X, y)], seed=0, covariance=True)
-        X = Projection.principal(summary, COMPONENTS).apply(X)
+        X = Projection.from_summary(summary, COMPONENTS).apply(X)
     targets = np.where(y[:, None] == np.unique(y), 1.0, -1.0)
     judged = np.random.default_rng(0).permutation(len(X))[:JUDGED]
     batch, size = (64, 8) if chosen.quick else (BATCH_ROWS, BLOCK_SIZE)

@@ -318,7 +318,7 @@ def _deformed(training: Training, components: int | None) -> Course:
 
 
 def _projection(rows: tuple[Any, NDArray[Any]], components: int, seed: int) -> Projection:
-    return Projection.principal(summarise([rows], seed=seed, covariance=True), components)
+    return Projection.from_summary(summarise([rows], seed=seed, covariance=True), components)
 
 
 def _as_they_are(rows: Any) -> Any:

@@ -144,10 +144,10 @@ def test_fingerprint_detects_every_change_of_every_source(make: Any, tmp_path: P
     rows = X, LABELS if make in (labelled, csv) else y
     noted = FingerprintedSource(make(rows, tmp_path))
     assert sum(len(targets) for _, targets in noted.chunks()) == noted.n_rows
-    assert FingerprintedSource(make(rows, tmp_path)).difference(noted.fingerprint()) is None
+    assert FingerprintedSource(make(rows, tmp_path)).describe_change(noted.fingerprint()) is None
     for change in (with_target, with_input, with_appended_row, with_two_rows_swapped):
         other = FingerprintedSource(make(change(rows), tmp_path))
-        assert other.difference(noted.fingerprint()), change
+        assert other.describe_change(noted.fingerprint()), change
 
 
 def test_error_names_what_has_changed(tmp_path: Path) -> None:
@@ -242,12 +242,12 @@ def test_fingerprint_of_rows_on_disk_needs_no_second_pass(tmp_path: Path) -> Non
     noted = FingerprintedSource(stream)
     again = FingerprintedSource(open_stream(tmp_path / "rows.npz"))
     stream.chunks = None
-    assert noted.difference(again.fingerprint()) is None
+    assert noted.describe_change(again.fingerprint()) is None
     other = FingerprintedSource(open_stream(tmp_path / "rows.npz", random_state=1))
-    assert other.difference(noted.fingerprint()) is not None
+    assert other.describe_change(noted.fingerprint()) is not None
 
 
 def test_checkpoints_without_a_fingerprint_are_rejected(tmp_path: Path) -> None:
     noted = FingerprintedSource(arrays((X, y), tmp_path))
     for earlier in ({}, {"checksum": 7}, {**noted.fingerprint(), "n_read": "many"}):
-        assert "version that did not record their checksums" in str(noted.difference(earlier))
+        assert "version that did not record their checksums" in str(noted.describe_change(earlier))

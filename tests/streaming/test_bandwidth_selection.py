@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.kernels import Gaussian, Laplacian
-from gramless.streaming.bandwidth_selection import FACTORS, Preparation, best_units, prepare
+from gramless.streaming.bandwidth_selection import (
+    FACTORS,
+    Preparation,
+    select_preparation,
+    select_units,
+)
 from gramless.streaming.principal_components import Projection
 from gramless.streaming.summary_statistics import Summary, summarise
 
@@ -33,7 +38,7 @@ def prepared(
 ) -> tuple[Preparation, str]:
     summary = summary_of(rows)
     targets = summary.sample_targets[:, None]
-    return prepare(summary, targets, None, bandwidth, scalings, kernel, 0)
+    return select_preparation(summary, targets, None, bandwidth, scalings, kernel, 0)
 
 
 def median(rows: Array, order: int) -> float:
@@ -72,7 +77,9 @@ def test_auto_bandwidth_takes_the_best_candidate() -> None:
     assert factor in FACTORS
     medians, _ = prepared(X, "median", ("standard",))
     np.testing.assert_allclose(result.units, factor * medians.units)
-    few, reason = prepare(summary_of(X[:30], Y[:30]), Y[:30], None, "auto", BOTH, Gaussian(), 0)
+    few, reason = select_preparation(
+        summary_of(X[:30], Y[:30]), Y[:30], None, "auto", BOTH, Gaussian(), 0
+    )
     assert "median" in reason
     assert np.isfinite(few.units).all()
 
@@ -121,14 +128,16 @@ def test_tiny_and_huge_units_stay_finite() -> None:
 
 def test_principal_components_are_not_scaled() -> None:
     summary = summary_of(X, covariance=True)
-    projection = Projection.principal(summary, 2)
+    projection = Projection.from_summary(summary, 2)
     targets = summary.sample_targets[:, None]
-    result, _ = prepare(summary, targets, projection, 2.0, ("none",), Gaussian(), 0)
+    result, _ = select_preparation(summary, targets, projection, 2.0, ("none",), Gaussian(), 0)
     np.testing.assert_array_equal(result.units, [2.0, 2.0])
     np.testing.assert_array_equal(result.center, [0.0, 0.0])
     np.testing.assert_allclose(result.unit_rows(X), projection.apply(X) / 2.0)
     assert result.project(X).shape == (300, 2)
-    result, reason = prepare(summary, targets, projection, "auto", ("none",), Gaussian(), 0)
+    result, reason = select_preparation(
+        summary, targets, projection, "auto", ("none",), Gaussian(), 0
+    )
     assert "best of 4" in reason
 
 
@@ -158,14 +167,14 @@ def test_errors_of_units_match_ridge_regression() -> None:
         1
     ).normal(size=(81, 2))
     units = [np.full(3, 0.3), np.array([1.0, 1.0, np.inf]), np.full(3, 30.0)]
-    best, errors = best_units(Gaussian(), X, y, units)
+    best, errors = select_units(Gaussian(), X, y, units)
     np.testing.assert_allclose(errors, [errors_twin(X / u, y) for u in units], rtol=1e-5)
     assert best == 1 == int(np.argmin(errors))
 
 
 def test_constant_targets_have_no_error() -> None:
     candidates = [np.ones(3), np.full(3, 2.0)]
-    best, errors = best_units(
+    best, errors = select_units(
         Gaussian(), np.random.default_rng(0).normal(size=(10, 3)), np.full((10, 1), 5.0), candidates
     )
     assert (best, errors) == (0, [0.0, 0.0])

@@ -121,7 +121,7 @@ def test_inconsistent_batches_are_rejected() -> None:
     for given, message in [
         (5, "iterable"),
         ([], "0 rows and 0 are held out"),
-        ([(np.ones((2, 2)), np.ones(3))], "Chunk 0 of the stream: y must hold one target a row"),
+        ([(np.ones((2, 2)), np.ones(3))], "Chunk 0 of the stream: y must hold one target per row"),
         ([(np.ones(2), np.ones(2))], "table of numbers"),
         ([(np.array([["a"]]), [1])], "table of numbers"),
         ([(np.eye(2), [1, 2]), (np.eye(3), [1, 2, 3])], "Chunk 1 .* has 3 columns, not the 2"),

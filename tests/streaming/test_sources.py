@@ -20,7 +20,7 @@ from gramless.streaming.sources import (
     ReadingSizes,
     RowSource,
     default_held_out,
-    epoch_parts,
+    split_by_epoch,
 )
 
 # Every table is read in runs: of 4 rows, shuffled 5 at a time.
@@ -226,8 +226,8 @@ def test_invalid_arrays_are_rejected() -> None:
         (np.ones((3, 0)), np.ones(3), 0, "X must be a table"),
         (np.array([["a"]]), [1], 0, "X must be a table"),
         (sparse.csc_matrix(np.eye(3)), np.ones(3), 0, "tocsr"),
-        (np.ones((3, 1)), np.ones(2), 0, "one target a row"),
-        (np.ones((3, 1)), 1.0, 0, "one target a row"),
+        (np.ones((3, 1)), np.ones(2), 0, "one target per row"),
+        (np.ones((3, 1)), 1.0, 0, "one target per row"),
         (np.ones((3, 1)), np.ones(3), 3, "cannot be held out"),
         (np.ones((3, 1)), np.ones(3), -1, "cannot be held out"),
         (np.ones((0, 1)), np.ones(0), 0, "cannot be held out"),
@@ -246,7 +246,7 @@ def test_invalid_positions_are_rejected(sizes: ReadingSizes | None) -> None:
 
 
 def test_distant_epochs_are_located() -> None:
-    assert epoch_parts(10**18, 10**18 + 3, 2) == [
+    assert split_by_epoch(10**18, 10**18 + 3, 2) == [
         (5 * 10**17, 0, 2),
         (5 * 10**17 + 1, 0, 1),
     ]

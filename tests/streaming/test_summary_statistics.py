@@ -198,7 +198,7 @@ def test_one_row_has_no_variance() -> None:
     assert_array_equal(one.mean, X[0])
     assert not one.variance.any()
     with pytest.raises(InputError, match="All rows of the stream are equal"):
-        Projection.principal(one, 1)
+        Projection.from_summary(one, 1)
     same = summarise([(np.ones((9, 2)), np.ones(9))], seed=0)
     assert not same.variance.any()
 
@@ -207,7 +207,7 @@ def test_principal_components_match_scikit_learn() -> None:
     for rows in [X, X.astype(np.float32), SPARSE]:
         dense = rows.toarray() if sparse.issparse(rows) else rows.astype(np.float64)
         result = summarise_small([(rows, np.zeros(len(dense)))], seed=0, covariance=True)
-        projection = Projection.principal(result, 3)
+        projection = Projection.from_summary(result, 3)
         pca = PCA(3, svd_solver="full").fit(dense)
         components = pca.components_.T
         largest = np.abs(components).argmax(axis=0)
@@ -223,15 +223,15 @@ def test_principal_components_match_scikit_learn() -> None:
 def test_directions_without_variance_are_omitted() -> None:
     flat = np.column_stack([X[:, 0], 2 * X[:, 0], np.ones(500)])
     result = summarise([(flat, Y)], seed=0, covariance=True)
-    projection = Projection.principal(result, 3)
+    projection = Projection.from_summary(result, 3)
     assert projection.components.shape == (3, 1)
     variance = np.cov(flat.T, bias=True).trace()
     assert_allclose(projection.apply(flat).var(), variance, rtol=1e-5)
     for wrong in (0, 4):
         with pytest.raises(InputError, match="n_components must be from 1 to the 3 inputs"):
-            Projection.principal(result, wrong)
+            Projection.from_summary(result, wrong)
     with pytest.raises(InputError, match="summarise with it"):
-        Projection.principal(summarise([(flat, Y)], seed=0), 1)
+        Projection.from_summary(summarise([(flat, Y)], seed=0), 1)
     with pytest.raises(InputError, match="rows have 2 inputs, not 3"):
         projection.apply(flat[:, :2])
 

@@ -18,7 +18,7 @@ from gramless import open_stream
 from gramless.base.errors import DataFileError, InputError
 from gramless.streaming import opening, temporary
 from gramless.streaming.external_shuffle import external_shuffle
-from gramless.streaming.temporary import LOCK, PREFIX, remove_abandoned, temporary_folder
+from gramless.streaming.temporary import LOCK, PREFIX, remove_abandoned_folders, temporary_folder
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="forks")
 
@@ -90,11 +90,11 @@ def test_folders_in_use_are_kept(room: Path) -> None:
     os.read(reading, 4)
     mine = temporary_folder()
     for _ in range(2):
-        remove_abandoned()
+        remove_abandoned_folders()
         assert len(list(room.iterdir())) == 2
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    remove_abandoned()
+    remove_abandoned_folders()
     assert list(room.iterdir()) == [mine[0]]
     mine[1]()
 
@@ -129,9 +129,9 @@ def test_only_abandoned_folders_of_the_user_are_removed(
     (left / "link").symlink_to(kept / "mine.txt")
     with monkeypatch.context() as patched:
         patched.setattr(os, "getuid", lambda: 12345)
-        remove_abandoned()
+        remove_abandoned_folders()
         assert left.exists()
-    remove_abandoned()
+    remove_abandoned_folders()
     assert sorted(room.rglob("*")) == before
     assert (kept / "mine.txt").read_text() == "mine"
     assert (kept / LOCK).exists()
@@ -141,7 +141,7 @@ def test_linked_lock_is_not_followed(room: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     (room / f"{PREFIX}link").mkdir()
     (room / f"{PREFIX}link" / LOCK).symlink_to(tmp_path / "file")
-    remove_abandoned()
+    remove_abandoned_folders()
     assert (room / f"{PREFIX}link" / LOCK).is_symlink()
 
 
@@ -157,20 +157,20 @@ def test_folder_removed_before_its_lock_is_made_again(
         folder = make(**options)
         if len(swept) < 2:
             swept.append(folder)
-            remove_abandoned()
+            remove_abandoned_folders()
         return folder
 
     def sweep_and_lock(descriptor: int) -> None:
         if len(swept) == 2:
             swept.append("before the lock")
-            remove_abandoned()
+            remove_abandoned_folders()
         lock(descriptor)
 
     monkeypatch.setattr(tempfile, "mkdtemp", make_and_sweep)
     monkeypatch.setattr(temporary, "_lock", sweep_and_lock)
     folder, remove = temporary_folder()
     assert len(swept) == 3
-    remove_abandoned()
+    remove_abandoned_folders()
     assert list(room.iterdir()) == [folder]
     assert (folder / LOCK).exists()
     remove()
@@ -180,7 +180,7 @@ def test_concurrent_folders_do_not_interfere(room: Path) -> None:
     def turn(k: int) -> None:
         folder, remove = temporary_folder()
         (folder / "rows").write_bytes(b"rows")
-        remove_abandoned()
+        remove_abandoned_folders()
         assert (folder / "rows").read_bytes() == b"rows"
         remove()
 
@@ -197,7 +197,7 @@ def test_file_systems_without_locks_keep_folders(
 
     monkeypatch.setattr(temporary, "_lock", refuse)
     folder, remove = temporary_folder()
-    remove_abandoned()
+    remove_abandoned_folders()
     assert list(room.iterdir()) == [folder]
     remove()
     assert not list(room.iterdir())

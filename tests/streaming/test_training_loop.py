@@ -23,7 +23,13 @@ from gramless.streaming.feature_expansion import FeatureExpansion
 from gramless.streaming.sources import ArraySource, IteratorSource
 from gramless.streaming.step_sizes import InverseTime
 from gramless.streaming.strategies import Uniform
-from gramless.streaming.training_loop import EncodedSource, Limits, Training, columns_of, rows_of
+from gramless.streaming.training_loop import (
+    EncodedSource,
+    Limits,
+    Training,
+    columns_to_records,
+    records_to_columns,
+)
 
 Array = NDArray[Any]
 
@@ -174,7 +180,7 @@ def test_take_stops_after_divergence() -> None:
         warnings.simplefilter("error")
         for _ in range(100):
             run.partial_step(X, targets)
-    assert run.diverged
+    assert run.has_diverged
     assert len(run.history) < 60
 
 
@@ -199,9 +205,9 @@ def test_infinite_loss_is_never_the_best() -> None:
 
 def test_records_survive_conversion_to_columns() -> None:
     rows = [{"a": 1, "b": 0.5}, {"a": 2, "b": np.inf}]
-    assert rows_of(columns_of(rows)) == rows
-    assert columns_of(rows)["a"].dtype.kind == "i"
-    assert rows_of(columns_of([])) == []
+    assert columns_to_records(records_to_columns(rows)) == rows
+    assert records_to_columns(rows)["a"].dtype.kind == "i"
+    assert columns_to_records(records_to_columns([])) == []
 
 
 # Estimators over streams.

@@ -24,7 +24,7 @@ from gramless.base.progress import LOGGER
 from gramless.base.types import AnyArray
 from gramless.cli.metrics import Classifier, class_numbers
 from gramless.datasets import StoredTable, Table, read_npz, read_table, store_table
-from gramless.datasets.files import detect_format, name_by_content, plain_path
+from gramless.datasets.files import detect_format, plain_path, rename_by_content
 from gramless.datasets.limits import parse_limits
 from gramless.datasets.table import Matrix, with_text
 from gramless.estimators.base import KernelMachine
@@ -79,7 +79,7 @@ def read_data(
                     shutil.copyfileobj(pipe, file)
         if copy.stat().st_size == 0:
             raise InputError(f"{path}: the pipe is empty; send a table.")
-        return _read_file(name_by_content(copy), categorical, part, n_features, limits)
+        return _read_file(rename_by_content(copy), categorical, part, n_features, limits)
 
 
 def is_piped(path: Path) -> bool:

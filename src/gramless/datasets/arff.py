@@ -10,7 +10,7 @@ from pathlib import Path
 from gramless.base.errors import DataFileError
 from gramless.base.types import AnyArray
 from gramless.datasets.delimited import DelimitedRows, read_columns, require_polars
-from gramless.datasets.files import lines_of, plain_path, shorten
+from gramless.datasets.files import iter_lines, plain_path, shorten
 from gramless.datasets.limits import ReadLimits
 from gramless.datasets.table import Table
 
@@ -18,6 +18,7 @@ _ATTRIBUTE = re.compile(r"""@attribute\s+('[^']*'|"[^"]*"|[^\s{]+)\s*(.+)""", re
 
 _NUMERIC = ("numeric", "real", "integer")
 
+# A quoted or plain word. Possessive quantifiers avoid backtracking in long lists of words.
 _WORD = r"""\s*+(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|[^,{}'"]*+)\s*+"""
 _NOMINAL = re.compile(rf"{{({_WORD}(?:,{_WORD})*+)}}\s*(?:%.*)?")
 
@@ -26,9 +27,6 @@ _COLUMN_BYTES = 500  # memory of a column in addition to its values
 
 def read_arff(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
     r"""Read an ARFF file with numeric, nominal, string and date columns.
-
-    ``DataFileError`` is raised for sparse rows, for relational columns, and for values that the
-    column does not declare.
 
     Parameters
     ----------
@@ -41,6 +39,14 @@ def read_arff(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
     -------
     Table
         Numeric columns as float64 with NaN for ``?``; all others as object arrays of str.
+
+    Raises
+    ------
+    DataFileError
+        If the file is invalid or exceeds the limits, or for sparse rows, relational columns, and
+        values that their column does not declare.
+    MissingDependencyError
+        If polars is not installed.
 
     Examples
     --------
@@ -60,7 +66,7 @@ def read_arff(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
         where, limits, tuple(types), quotechar=quote, skip_lines=n_lines, comment="%"
     )
     text = {j for j, type_ in enumerate(types.values()) if type_.lower() not in _NUMERIC}
-    # The header declares the types, so no share of words turns a numeric column into text.
+    # The header declares the types, so a numeric column stays one whatever its cells are.
     columns = read_columns(rows, text, stray_share=1.0)
     for name in (rows.names[j] for j in text):
         columns[name][columns[name] == "?"] = ""
@@ -71,8 +77,8 @@ def read_arff(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
 
 
 def _check_declared(rows: DelimitedRows, name: str, values: AnyArray, declaration: str) -> None:
-    declared = {_plain_word(word) for word in re.findall(_WORD, declaration[1:])} | {""}
-    unknown = {value for value in set(values) - declared if _plain_word(value) not in declared}
+    declared = {_unquote(word) for word in re.findall(_WORD, declaration[1:])} | {""}
+    unknown = {value for value in set(values) - declared if _unquote(value) not in declared}
     if unknown:
         row = next(row for row, value in enumerate(values) if value in unknown)
         raise DataFileError(
@@ -81,7 +87,7 @@ def _check_declared(rows: DelimitedRows, name: str, values: AnyArray, declaratio
         )
 
 
-def _plain_word(word: str) -> str:
+def _unquote(word: str) -> str:
     text = word.strip()
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         text = text[1:-1].strip()
@@ -92,7 +98,7 @@ def _read_header(path: Path, limits: ReadLimits) -> tuple[dict[str, str], int, s
     """Return the type of each column, the number of header lines, and the quote of the rows."""
     types: dict[str, str] = {}
     n_bytes = 0
-    lines = lines_of(path, limits)
+    lines = iter_lines(path, limits)
     for number, line in enumerate(lines, start=1):
         word = line.strip().split(None, 1)[0].lower() if line.strip() else ""
         if word == "@data":

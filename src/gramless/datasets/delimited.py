@@ -22,10 +22,10 @@ from gramless.base.types import AnyArray, IntArray
 from gramless.datasets.files import (
     HEAD_BYTES,
     cut_lines,
-    lines_of,
+    iter_lines,
+    iter_text_blocks,
     plain_path,
     shorten,
-    text_blocks,
 )
 from gramless.datasets.limits import ReadLimits
 from gramless.datasets.pieces import Pieces
@@ -37,10 +37,11 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-# A column is text if a larger share of its cells are not numbers; fewer are typing errors.
+# Stray cells are neither numbers nor missing. A column with a larger share of them is text; fewer
+# are typing errors.
 STRAY_SHARE = 0.01
 
-_SAMPLE_ROWS = 200
+_SAMPLE_ROWS = 200  # first rows that determine the layout and the types of columns
 _SAMPLE_CELL_BYTES = 200  # memory per cell of the first rows, held as text and as columns
 _STR_BYTES = 49  # size of an empty str; ASCII characters add one byte each
 _MAX_POLARS_COLUMNS = 4096  # polars needs a kilobyte for each column of each block
@@ -123,7 +124,7 @@ def read_csv(
     """
     where, limits = plain_path(path), limits or ReadLimits()
     rows = _detect_layout(where, delimiter, header, limits)
-    columns = read_columns(rows, _positions(rows, categorical))
+    columns = read_columns(rows, _find_columns(rows, categorical))
     _drop_columns_without_data(rows, columns)
     return Table(columns, source=str(where), declared=tuple(categorical))
 
@@ -141,7 +142,7 @@ def delimited_pieces(
     """
     rows = _detect_layout(path, delimiter, header, limits)
     n_columns, start = len(rows.names), rows.head()
-    text = _positions(rows, categorical)
+    text = _find_columns(rows, categorical)
     max_strays = STRAY_SHARE * len(start) / n_columns
     text |= {*np.flatnonzero(_parse_columns(start, n_columns, text).n_strays > max_strays)}
     columns = dict(zip(rows.names, _parse_columns(start, n_columns, text).columns, strict=True))
@@ -151,7 +152,7 @@ def delimited_pieces(
     return Pieces(head, lambda: _iter_tables(rows, text, tuple(columns), empty - {*columns}))
 
 
-def _positions(rows: DelimitedRows, categorical: Sequence[str]) -> set[int]:
+def _find_columns(rows: DelimitedRows, categorical: Sequence[str]) -> set[int]:
     if absent := [name for name in categorical if name not in rows.names]:
         names = ", ".join(rows.names[:20])
         raise InputError(
@@ -186,13 +187,13 @@ class DelimitedRows:
 
         rest, n_lines, skip = "", self.skip_lines, self.skip_lines
         # The empty block at the end handles a row that the file leaves unfinished.
-        for block in chain(text_blocks(self.path, self.limits), [""]):
+        for block in chain(iter_text_blocks(self.path, self.limits), [""]):
             while skip and block:
                 block, skip = block.partition("\n")[2], skip - 1
             text = rest + block
-            cells = self._parse_plain(text)
+            cells = self._parse_with_polars(text)
             if cells is None:
-                rows, n_read = self._parse(text, n_lines, is_last=not block)
+                rows, n_read = self._parse_with_csv(text, n_lines, is_last=not block)
                 cells = pl.Series([*chain.from_iterable(zip(*rows, strict=True))], dtype=pl.String)
                 rest = text.split("\n", n_read)[n_read]
                 self.limits.check_line(self.path, len(rest))
@@ -215,13 +216,13 @@ class DelimitedRows:
 
     def line_of(self, row: int) -> int:
         """Return the number of the line on which a data row ends; this reads the file again."""
-        lines = islice(lines_of(self.path, self.limits), self.skip_lines, None)
+        lines = islice(iter_lines(self.path, self.limits), self.skip_lines, None)
         reader = self._split(lines)
         next(islice(filter(self._is_row, reader), row, None), None)
         return self.skip_lines + reader.line_num
 
-    def _parse_plain(self, text: str) -> pl.Series | None:
-        """Parse complete rows with polars; None if its result could differ from the csv module."""
+    def _parse_with_polars(self, text: str) -> pl.Series | None:
+        """Return the cells as polars reads them, or None if the csv module may differ."""
         import polars as pl
 
         n_columns = len(self.names)
@@ -257,7 +258,9 @@ class DelimitedRows:
         inside = f"[^{quote}]*+(?:{quote}{quote}[^{quote}]*+)*+"
         return re.compile(f"(?<![^{delimiter}\n]){quote}{inside}{quote}(?![^{delimiter}\n])")
 
-    def _parse(self, text: str, n_before: int, is_last: bool) -> tuple[list[list[str]], int]:
+    def _parse_with_csv(
+        self, text: str, n_before: int, is_last: bool
+    ) -> tuple[list[list[str]], int]:
         """Return the complete rows of a text and their number of lines."""
         reader = self._split(cut_lines(text))
         rows, n_read = [], 0
@@ -407,7 +410,7 @@ def read_columns(
             text |= {*np.flatnonzero(is_text)}
             del parts, columns
         elif first_strays:
-            # One typing error must not turn numbers into categories.
+            # A typing error must not turn a column of numbers into categories.
             j = min(first_strays, key=first_strays.__getitem__)
             remedy = f", or list the column in categorical=[{rows.names[j]!r}]"
             explanation = (
@@ -437,7 +440,7 @@ def _drop_columns_without_data(rows: DelimitedRows, columns: dict[str, AnyArray]
     if len(columns) == 1 or first not in rows.nameless or first not in columns:
         return
     index = columns[first]
-    # A single row shows nothing.
+    # A single number shows nothing.
     if index.dtype.kind != "f" or len(index) < 2 or index.min() < 0:
         return
     if not (index == np.floor(index)).all() or len(np.unique(index)) < len(index):
@@ -513,7 +516,7 @@ def _detect_layout(
     if not (_has_header(cells) if header is None else header):
         names = tuple(f"x{j + 1}" for j in range(len(cells[0])))
         return DelimitedRows(path, limits, names, delimiter, skip_lines=skip, nameless={names[-1]})
-    names = _names(path, cells[0])
+    names = _unique_names(path, cells[0])
     nameless = {name for name, cell in zip(names, cells[0], strict=True) if not cell.strip()}
     if names[0] == _PANDAS_INDEX_NAME:
         nameless.add(names[0])
@@ -530,7 +533,7 @@ def _sample_lines(path: Path, limits: ReadLimits) -> list[str]:
     """Return the first lines: about 64 KiB, but at least 10, or 2 of very long lines."""
     lines: list[str] = []
     size = n_cells = 0
-    for line in lines_of(path, replace(limits, block_bytes=HEAD_BYTES)):
+    for line in iter_lines(path, replace(limits, block_bytes=HEAD_BYTES)):
         lines.append(line)
         size += len(line)
         n_cells += 1 + max(map(line.count, _DELIMITERS))
@@ -582,11 +585,12 @@ def _has_header(rows: Sequence[Sequence[str]]) -> bool:
         for n_strays, column in zip(typed.n_strays, typed.columns, strict=True)
     ):
         return True
+    # Without numbers below, the first row is a header if its words differ and no cell repeats them.
     is_distinct = all(name not in column for name, column in zip(first, columns, strict=True))
     return is_distinct and len(set(first)) == len(first)
 
 
-def _names(path: Path, row: Sequence[str]) -> tuple[str, ...]:
+def _unique_names(path: Path, row: Sequence[str]) -> tuple[str, ...]:
     names = [cell.strip() for cell in row]
     repeated = [name for name, count in Counter(filter(None, names)).items() if count > 1]
     if repeated:

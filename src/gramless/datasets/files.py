@@ -50,6 +50,7 @@ _MAGIC = {
     b"\x93NUMPY": (".npy", "a NumPy array (name it .npy)"),
 }
 
+# Ends of messages that start with the path.
 _EXPLANATIONS: dict[type[Exception], str] = {
     FileNotFoundError: "does not exist; check the name and the folder.",
     PermissionError: "may not be read; change its permissions.",
@@ -65,7 +66,10 @@ _SPARSE_LINE = re.compile(rb"\s*[-+.,\deE]+(\s+qid:\d+)?(\s+\d+:[^\s:]+)*\s*(#.*
 
 
 def plain_path(path: str | os.PathLike[str]) -> Path:
-    """Return an existing, non-empty file as a Path, with ``~`` expanded."""
+    """Return the Path of a file, with ``~`` expanded.
+
+    Raise DataFileError if it does not exist, is empty, or is a folder, pipe or device.
+    """
     try:
         where = Path(path).expanduser()
     except RuntimeError as error:
@@ -73,7 +77,7 @@ def plain_path(path: str | os.PathLike[str]) -> Path:
             f"{path}: there is no user {Path(path).parts[0][1:]!r} whose folder could be read; "
             "give the whole path."
         ) from error
-    with faults(where):
+    with convert_errors(where):
         # Opening a pipe would wait for a writer, so the type is checked first.
         status = os.stat(checked_name(where))
     if stat.S_ISDIR(status.st_mode):
@@ -89,7 +93,7 @@ def plain_path(path: str | os.PathLike[str]) -> Path:
 
 
 @contextmanager
-def faults(path: Path) -> Iterator[None]:
+def convert_errors(path: Path) -> Iterator[None]:
     """Convert errors of the operating system and of decompressors to DataFileError."""
     try:
         yield
@@ -122,13 +126,16 @@ def check_uncompressed(path: Path) -> None:
 def open_plain(path: Path) -> Iterator[IO[bytes]]:
     """Open a file for reading without limits, decompressed according to its ending."""
     opener = _OPENERS.get(path.suffix.lower(), open)
-    with faults(path), opener(path, "rb") as file:
+    with convert_errors(path), opener(path, "rb") as file:
         yield file
 
 
 @contextmanager
 def open_bytes(path: Path, limits: ReadLimits) -> Iterator[io.BufferedReader]:
-    """Open a file by :func:`open_plain`; raise DataFileError once it unpacks beyond the limits."""
+    """Open a file as :func:`open_plain` does.
+
+    Reading it raises DataFileError once it unpacks to more than the limits allow.
+    """
     with open_plain(path) as file:
         yield io.BufferedReader(_LimitedBytes(path, file, limits), min(1 << 16, limits.block_bytes))
 
@@ -153,7 +160,7 @@ class _LimitedBytes(io.RawIOBase):
         return len(content)
 
 
-def next_line(file: IO[AnyStr], path: Path, limits: ReadLimits) -> AnyStr:
+def read_line(file: IO[AnyStr], path: Path, limits: ReadLimits) -> AnyStr:
     """Return the next line, or an empty one at the end of the file.
 
     Raises DataFileError if the line is longer than ``max_line_bytes``, without reading all of it.
@@ -163,23 +170,23 @@ def next_line(file: IO[AnyStr], path: Path, limits: ReadLimits) -> AnyStr:
     return line
 
 
-def blocks_of_lines(
+def iter_line_blocks(
     file: IO[AnyStr], path: Path, limits: ReadLimits, ends: AnyStr
 ) -> Iterator[AnyStr]:
-    """Yield whole lines, about ``block_bytes`` at a time; ``ends`` are the ends of a line."""
+    """Yield whole lines, about ``block_bytes`` at a time; lines end with characters of ``ends``."""
     while block := file.read(int(min(limits.block_bytes, limits.max_line_bytes))):
-        rest = next_line(file, path, limits)
+        rest = read_line(file, path, limits)
         n_unfinished = len(block) - 1 - max(map(block.rfind, ends))
         limits.check_line(path, n_unfinished + len(rest))
         yield block + rest
 
 
-def text_blocks(path: Path, limits: ReadLimits) -> Iterator[str]:
+def iter_text_blocks(path: Path, limits: ReadLimits) -> Iterator[str]:
     """Yield blocks of whole lines of a text file, each line ended by one newline.
 
     Text is UTF-8, UTF-16 or else Windows-1252.
     """
-    encoding = text_encoding(path)
+    encoding = detect_encoding(path)
     decoder = _Decoder(path)
     try:
         # Latin-1 preserves the bytes until the encoding is known.
@@ -187,7 +194,7 @@ def text_blocks(path: Path, limits: ReadLimits) -> Iterator[str]:
             open_bytes(path, limits) as file,
             io.TextIOWrapper(file, encoding or "latin-1", newline=None) as text,
         ):
-            for block in blocks_of_lines(text, path, limits, "\n"):
+            for block in iter_line_blocks(text, path, limits, "\n"):
                 lines = block if block.endswith("\n") else f"{block}\n"
                 yield lines if encoding else decoder.decode(lines)
     except UnicodeDecodeError as error:
@@ -243,9 +250,9 @@ def _is_valid(content: bytes, encoding: str) -> bool:
     return True
 
 
-def lines_of(path: Path, limits: ReadLimits) -> Iterator[str]:
-    """Yield the lines of a text file as decoded by :func:`text_blocks`."""
-    for block in text_blocks(path, limits):
+def iter_lines(path: Path, limits: ReadLimits) -> Iterator[str]:
+    """Yield the lines of a text file as decoded by :func:`iter_text_blocks`."""
+    for block in iter_text_blocks(path, limits):
         yield from cut_lines(block)
 
 
@@ -274,18 +281,21 @@ def read_head(path: Path) -> bytes:
     return head
 
 
-def without_compression(name: str) -> str:
+def strip_compression(name: str) -> str:
     stem, ending = os.path.splitext(name)
     return stem if ending.lower() in _OPENERS else name
 
 
 def detect_format(path: Path, wanted: str | None = None) -> str:
-    """Return the format of a file: the wanted one, or that of its ending or its first lines."""
+    """Return the wanted format, or the one that the ending or the first lines of a file show.
+
+    Raise InputError if ``wanted`` is unknown, and DataFileError if no format is found.
+    """
     if wanted is not None:
         if wanted not in FORMATS:
             raise InputError(f"format must be one of {', '.join(FORMATS)}, got {wanted!r}.")
         return wanted
-    ending = os.path.splitext(without_compression(path.name))[1].lower()
+    ending = os.path.splitext(strip_compression(path.name))[1].lower()
     for name, endings in FORMATS.items():
         if ending in endings:
             return name
@@ -300,7 +310,7 @@ def detect_format(path: Path, wanted: str | None = None) -> str:
     )
 
 
-def name_by_content(path: Path) -> Path:
+def rename_by_content(path: Path) -> Path:
     """Rename a file, plain or compressed, so that its ending is that of its format."""
     compression, _ = _recognise(read_head(path))
     if compression in _OPENERS:
@@ -311,7 +321,7 @@ def name_by_content(path: Path) -> Path:
     lines = [line for line in head.split(b"\n") if line.strip()]
     is_arff = bool(lines) and lines[0].lstrip().lower().startswith((b"%", b"@relation"))
     text = ".libsvm" if _looks_like_libsvm(head) else ".arff" if is_arff else ".csv"
-    stem = without_compression(path.name)
+    stem = strip_compression(path.name)
     return path.rename(path.with_name(stem + (_recognise(head)[0] or text) + compression))
 
 
@@ -330,7 +340,7 @@ def _looks_like_libsvm(head: bytes) -> bool:
     )
 
 
-def text_encoding(path: Path) -> str | None:
+def detect_encoding(path: Path) -> str | None:
     """Return the variant of UTF-16 of a text file, or None for another encoding.
 
     Raises DataFileError if the file is not text.

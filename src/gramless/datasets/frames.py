@@ -14,7 +14,7 @@ import numpy as np
 from gramless.base.columns import PlainColumn, is_declared, labels, plain_column
 from gramless.base.errors import DataFileError, InputError, MissingDependencyError
 from gramless.base.types import AnyArray
-from gramless.datasets.files import check_uncompressed, faults, plain_path, read_unpacked
+from gramless.datasets.files import check_uncompressed, convert_errors, plain_path, read_unpacked
 from gramless.datasets.limits import ReadLimits
 from gramless.datasets.pieces import Pieces
 from gramless.datasets.table import Table
@@ -44,11 +44,12 @@ def read_parquet(path: str | Path, *, limits: ReadLimits | None = None) -> Table
     Table
         Numbers are float32 or float64 with NaN for missing values. Dates, times and durations are
         float64 seconds (since 1970 or midnight). Booleans, text and categories are object arrays of
-        str with ``""`` for missing values. Categories are ``declared``. ``DataFileError`` is raised
-        for nested and binary columns.
+        str with ``""`` for missing values. ``declared`` lists the columns of categories.
 
     Raises
     ------
+    DataFileError
+        If the file is invalid or exceeds the limits, or for nested and binary columns.
     MissingDependencyError
         If neither polars nor pyarrow is installed.
 
@@ -79,6 +80,11 @@ def read_ipc(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
     Table
         The columns have the same types as in :func:`read_parquet`.
 
+    Raises
+    ------
+    DataFileError, MissingDependencyError
+        As in :func:`read_parquet`.
+
     Examples
     --------
     >>> import tempfile
@@ -108,7 +114,7 @@ def _read(path: str | Path, format: str, limits: ReadLimits | None) -> Table:
     needed = 8 * file.n_rows * file.n_columns
     limits.check_memory(where, content, needed, "Read it by open_chunks.")
     file.check_chunks(limits)
-    with faults(where):
+    with convert_errors(where):
         return _first_table(where, file.tables(None, limits))
 
 
@@ -138,7 +144,7 @@ class _Frames:
                 f"Reading {path} needs polars or pyarrow: pip install gramless[cli]."
             )
         self._uses_polars = package == "polars"
-        with self._faults():
+        with self._convert_library_errors():
             if self._uses_polars:
                 self._frame = vars(self._library)[f"scan_{format}"](source)
                 self.n_rows = int(self._frame.select(self._library.len()).collect().item())
@@ -175,7 +181,7 @@ class _Frames:
         """
         if self._uses_polars or self._format != "parquet":
             return
-        with self._faults():
+        with self._convert_library_errors():
             metadata = self._fragment.metadata
             groups = map(metadata.row_group, range(metadata.num_row_groups))
             chunks = (group.column(j) for group in groups for j in range(group.num_columns))
@@ -191,7 +197,7 @@ class _Frames:
             blocks = self._read_with_polars(max_rows)
         else:
             blocks = self._read_with_pyarrow(max_rows, limits)
-        with self._faults():
+        with self._convert_library_errors():
             for raw in blocks:
                 columns: dict[str, AnyArray] = {}
                 types: dict[str, str] = {}
@@ -234,20 +240,23 @@ class _Frames:
                 rows = table.slice(start, max_rows)
                 columns = dict(zip(rows.schema.names, rows.columns, strict=True))
                 yield {
-                    name: self._checked_text(name, column, limits)
-                    for name, column in columns.items()
+                    name: self._check_text(name, column, limits) for name, column in columns.items()
                 }
 
-    def _checked_text(
+    def _check_text(
         self, name: str, column: pyarrow.Array | pyarrow.ChunkedArray, limits: ReadLimits
     ) -> pyarrow.Array | pyarrow.ChunkedArray:
-        """Return a column; raise DataFileError if its text would take too much memory."""
+        """Return a column, with text that was read as a dictionary as plain text.
+
+        Raise DataFileError if text would take too much memory.
+        """
         types = self._library.types
         if not types.is_dictionary(column.type):
             return column
         chunks = column.chunks if isinstance(column, self._library.ChunkedArray) else [column]
-        words = column.type.value_type
-        if types.is_string(words) or types.is_large_string(words) or types.is_binary(words):
+        value_type = column.type.value_type
+        is_text = types.is_string(value_type) or types.is_large_string(value_type)
+        if is_text or types.is_binary(value_type):
             compute = importlib.import_module("pyarrow.compute")
             n_bytes = sum(
                 compute.sum(compute.binary_length(chunk.dictionary).take(chunk.indices)).as_py()
@@ -258,7 +267,7 @@ class _Frames:
         return column.cast(self._library.large_string()) if name in self._text_names else column
 
     @contextmanager
-    def _faults(self) -> Iterator[None]:
+    def _convert_library_errors(self) -> Iterator[None]:
         classes: tuple[type[BaseException], ...]
         if self._uses_polars:
             # Damaged pages cause a panic, which does not derive from Exception.

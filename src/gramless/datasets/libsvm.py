@@ -15,12 +15,12 @@ from gramless.base.errors import DataFileError, InputError
 from gramless.base.numeric import is_whole
 from gramless.base.types import FloatArray
 from gramless.datasets.files import (
-    blocks_of_lines,
+    detect_encoding,
+    iter_line_blocks,
     open_bytes,
     open_plain,
     plain_path,
     shorten,
-    text_encoding,
 )
 from gramless.datasets.limits import ReadLimits
 from gramless.datasets.pieces import Pieces, join
@@ -84,7 +84,7 @@ def read_libsvm(
     where, limits = plain_path(path), limits or ReadLimits()
     _check_parameters(n_features, zero_based)
     blocks, n_bytes = [], 0
-    for X, y in _blocks(where, limits):
+    for X, y in _iter_blocks(where, limits):
         blocks.append((X, y))
         n_bytes += csr_bytes(X) + y.nbytes
         # Twice, for the blocks and their concatenation.
@@ -102,12 +102,14 @@ def libsvm_pieces(
     _check_parameters(n_features, zero_based)
     n_rows = None
     if n_features is None or zero_based == "auto":
-        first, width, n_rows = _find_columns(path, _blocks(path, limits), n_features, zero_based)
+        first, width, n_rows = _find_columns(
+            path, _iter_blocks(path, limits), n_features, zero_based
+        )
     else:
         first, width = int(not zero_based), n_features
 
     def read() -> Iterator[Table]:
-        for X, y in _blocks(path, limits):
+        for X, y in _iter_blocks(path, limits):
             yield Table(matrix=_shift_indices(path, X, first, width), target=y, source=str(path))
 
     head = Table(matrix=sparse.csr_matrix((1, width)), target=np.zeros(1), source=str(path))
@@ -142,12 +144,12 @@ def csr_bytes(X: sparse.csr_matrix) -> int:
     return int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
 
 
-def _blocks(path: Path, limits: ReadLimits) -> Iterator[Rows]:
+def _iter_blocks(path: Path, limits: ReadLimits) -> Iterator[Rows]:
     """Yield CSR blocks with the indices of the file; raise DataFileError if there are no rows."""
-    text_encoding(path)  # raises DataFileError for binary data
+    detect_encoding(path)  # raises DataFileError for binary data
     n_lines = n_rows = 0
     with open_bytes(path, limits) as file:
-        for block in blocks_of_lines(file, path, limits, b"\n"):
+        for block in iter_line_blocks(file, path, limits, b"\n"):
             X, y = _parse(path, block, n_lines)
             n_lines += block.count(b"\n")
             n_rows += len(y)
@@ -164,14 +166,14 @@ def _parse(path: Path, block: bytes, n_before: int) -> Rows:
         X, y = load_svmlight_file(io.BytesIO(block), zero_based=True)
     except (ValueError, OverflowError, IndexError) as error:
         for number, line in enumerate(block.split(b"\n"), start=n_before + 1):
-            if problem := _problem_of(line):
+            if problem := _find_problem(line):
                 raise DataFileError(f"{path}, line {number}: {problem}") from error
         raise DataFileError(f"{path} is not LIBSVM text: {error}") from error
     indices, indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
     return sparse.csr_matrix((X.data, indices, indptr), shape=X.shape), y
 
 
-def _problem_of(line: bytes, first: int = 0, last: int = MAX_INDEX) -> str | None:
+def _find_problem(line: bytes, first: int = 0, last: int = MAX_INDEX) -> str | None:
     """Return the error of a line, or None; indices may go from ``first`` to ``last``."""
     words = line.split(b"#", 1)[0].decode("latin-1").split()
     if not words:
@@ -207,7 +209,7 @@ def _shift_indices(path: Path, X: sparse.csr_matrix, first: int, width: int) -> 
         # The block does not keep its lines, so the file is read again to locate the error.
         with open_plain(path) as file:
             for number, line in enumerate(file, start=1):
-                if problem := _problem_of(line, first, last):
+                if problem := _find_problem(line, first, last):
                     raise DataFileError(f"{path}, line {number}: {problem}")
         raise DataFileError(f"{path} changed while it was read; read it again.")
     return sparse.csr_matrix((X.data, X.indices - first, X.indptr), shape=(X.shape[0], width))

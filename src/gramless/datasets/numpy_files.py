@@ -18,7 +18,7 @@ from gramless.base.errors import DataFileError, GramlessError, InputError
 from gramless.base.types import AnyArray
 from gramless.datasets.files import (
     check_uncompressed,
-    faults,
+    convert_errors,
     is_compressed,
     open_bytes,
     open_plain,
@@ -73,17 +73,17 @@ def read_npz(path: str | Path, *, limits: ReadLimits | None = None) -> dict[str,
         if is_compressed(where):
             # ZIP needs random access; seeking back in a compressed stream decompresses from the
             # start.
-            with faults(where):
+            with convert_errors(where):
                 file = read_unpacked(where, limits)
             needed = len(file.getbuffer())
         else:
             file, needed = stack.enter_context(open_plain(where)), 0
-        archive = stack.enter_context(_archive(where, file))
-        suffix = _training_suffix(where, archive)
+        archive = stack.enter_context(_open_archive(where, file))
+        suffix = _find_training_suffix(where, archive)
         suffixes = {"train": suffix, "test": "_test"} if suffix else {"all": suffix}
         parts = {
-            name: _StoredTable.from_archive(where, archive, suffix, limits)
-            for name, suffix in suffixes.items()
+            name: _StoredTable.from_archive(where, archive, part_suffix, limits)
+            for name, part_suffix in suffixes.items()
             if name != "test" or _has_array(archive, "X_test")
         }
         for part in parts.values():
@@ -121,7 +121,7 @@ def read_npy(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
     array([0., 1.])
     """
     where, limits = plain_path(path), limits or ReadLimits()
-    with _one_array(where, "the array", limits) as rows:
+    with _open_array(where, "the array", limits) as rows:
         what = f"an array of shape {rows.shape}"
         limits.check_memory(where, what, rows.memory_bytes, _IN_CHUNKS)
         part = _StoredTable(where, rows, None)
@@ -134,11 +134,11 @@ def npz_pieces(path: Path, limits: ReadLimits) -> Pieces:
 
     @contextmanager
     def open_rows() -> Iterator[_StoredTable]:
-        with open_plain(path) as file, _archive(path, file) as archive:
-            suffix = _training_suffix(path, archive)
+        with open_plain(path) as file, _open_archive(path, file) as archive:
+            suffix = _find_training_suffix(path, archive)
             yield _StoredTable.from_archive(path, archive, suffix, limits)
 
-    return _pieces(path, limits, open_rows)
+    return _open_pieces(path, limits, open_rows)
 
 
 def npy_pieces(path: Path, labels: Path | None, limits: ReadLimits) -> Pieces:
@@ -147,16 +147,16 @@ def npy_pieces(path: Path, labels: Path | None, limits: ReadLimits) -> Pieces:
     @contextmanager
     def open_rows() -> Iterator[_StoredTable]:
         with ExitStack() as stack:
-            X = stack.enter_context(_one_array(path, "the array", limits, mapped=True))
+            X = stack.enter_context(_open_array(path, "the array", limits, mapped=True))
             y = None
             if labels is not None:
-                y = stack.enter_context(_one_array(labels, "the labels", limits, mapped=True))
+                y = stack.enter_context(_open_array(labels, "the labels", limits, mapped=True))
             yield _StoredTable(path, X, y)
 
-    return _pieces(path, limits, open_rows)
+    return _open_pieces(path, limits, open_rows)
 
 
-def _pieces(
+def _open_pieces(
     path: Path, limits: ReadLimits, open_rows: Callable[[], AbstractContextManager[_StoredTable]]
 ) -> Pieces:
     with open_rows() as rows:
@@ -181,7 +181,7 @@ class _StoredRows:
     def __init__(self, path: Path, name: str, file: IO[bytes]) -> None:
         self.path, self.name, self._file = path, name, file
         self._mapped: AnyArray | None = None
-        with _numpy_faults(path):
+        with _convert_numpy_errors(path):
             version = npy_format.read_magic(file)
             if version not in _HEADERS:
                 raise ValueError(f"version {version} of the format")
@@ -203,7 +203,7 @@ class _StoredRows:
 
     def map(self) -> None:
         """Map an uncompressed file into memory, to read rows of a Fortran-ordered array."""
-        with _numpy_faults(self.path):
+        with _convert_numpy_errors(self.path):
             self._mapped = np.load(self.path, mmap_mode="r", allow_pickle=False)
 
     def read(self, n_rows: int) -> AnyArray:
@@ -215,7 +215,7 @@ class _StoredRows:
                 f"{self.path}: {self.name} is stored column by column and cannot be read by rows; "
                 "save numpy.ascontiguousarray of it."
             )
-        with _numpy_faults(self.path):
+        with _convert_numpy_errors(self.path):
             content = bytearray(n_rows * self.row_bytes)
             view, done = memoryview(content), 0
             # A megabyte at a time, because members of archives copy what they read.
@@ -308,7 +308,7 @@ class _StoredTable:
         names = archive.namelist()
 
         def member(name: str) -> _StoredRows:
-            with _numpy_faults(path):
+            with _convert_numpy_errors(path):
                 content = archive.open(f"{name}.npy")
             return _StoredRows(path, name, content)
 
@@ -334,7 +334,7 @@ class _StoredTable:
 
 
 @contextmanager
-def _one_array(
+def _open_array(
     path: Path, name: str, limits: ReadLimits, mapped: bool = False
 ) -> Iterator[_StoredRows]:
     with open_bytes(path, limits) as file:
@@ -351,10 +351,10 @@ def _one_array(
             pass
 
 
-def _archive(path: Path, file: IO[bytes]) -> zipfile.ZipFile:
+def _open_archive(path: Path, file: IO[bytes]) -> zipfile.ZipFile:
     if file.read(6) == b"\x93NUMPY":
         raise DataFileError(f"{path} is one array, not an NPZ file; name it .npy.")
-    with _numpy_faults(path):
+    with _convert_numpy_errors(path):
         return zipfile.ZipFile(file)
 
 
@@ -362,7 +362,7 @@ def _has_array(archive: zipfile.ZipFile, name: str) -> bool:
     return not {f"{name}.npy", f"{name}_data.npy"}.isdisjoint(archive.namelist())
 
 
-def _training_suffix(path: Path, archive: zipfile.ZipFile) -> str:
+def _find_training_suffix(path: Path, archive: zipfile.ZipFile) -> str:
     """Return the suffix in the names of the training rows: ``"_train"``, or ``""`` if unsplit."""
     suffix = "_train" if _has_array(archive, "X_train") else ""
     if not _has_array(archive, "X" + suffix):
@@ -375,7 +375,7 @@ def _training_suffix(path: Path, archive: zipfile.ZipFile) -> str:
 
 
 @contextmanager
-def _numpy_faults(path: Path) -> Iterator[None]:
+def _convert_numpy_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (GramlessError, MemoryError):

@@ -16,11 +16,11 @@ from gramless.base.types import AnyArray
 from gramless.datasets.arff import read_arff
 from gramless.datasets.delimited import delimited_pieces, read_csv
 from gramless.datasets.files import (
+    convert_errors,
     detect_format,
-    faults,
     plain_path,
     shorten,
-    without_compression,
+    strip_compression,
 )
 from gramless.datasets.frames import frame_pieces, read_ipc, read_parquet
 from gramless.datasets.libsvm import ZeroBased, csr_bytes, libsvm_pieces, read_libsvm
@@ -78,8 +78,8 @@ def read_table(
     InputError
         If a parameter is invalid.
     MissingDependencyError
-        If polars is not installed (for text), or neither polars nor pyarrow (for Parquet and Arrow
-        IPC).
+        If polars is not installed (for delimited text and ARFF), or neither polars nor pyarrow (for
+        Parquet and Arrow IPC).
 
     Examples
     --------
@@ -95,7 +95,7 @@ def read_table(
         raise InputError(f"part must be 'train' or 'test', got {part!r}.")
     where, limits = plain_path(path), limits or ReadLimits()
     format = detect_format(where, format)
-    with faults(where):
+    with convert_errors(where):
         if format in ("csv", "tsv"):
             if format == "tsv" and delimiter is None:
                 delimiter = "\t"
@@ -148,7 +148,7 @@ class ChunkedTable:
         self, pieces: Pieces, target: str | int | None, chunk_rows: int, limits: ReadLimits
     ) -> None:
         inputs, y, names = pieces.head.split_target(target)
-        X = _numbers(inputs)
+        X = _require_numbers(inputs)
         self.n_features, self.names = int(X.shape[1]), names
         self.target_name = pieces.head.target_name(target)
         self.n_rows = pieces.n_rows
@@ -173,7 +173,7 @@ class ChunkedTable:
         n_waiting = 0
         for table in self._pieces.read():
             inputs, y, _ = table.split_target(self._target)
-            X = _numbers(inputs)
+            X = _require_numbers(inputs)
             n_chunk = min(n_waiting + len(y), self.chunk_rows)
             n_bytes = csr_bytes(X) if sparse.issparse(X) else X.nbytes
             # Twice, for the pieces and their concatenation.
@@ -182,9 +182,9 @@ class ChunkedTable:
             remedy = f"Say chunk_rows={max(1, n_chunk // 10)}."
             self._limits.check_memory(Path(self.source), what, needed, remedy)
             n_waiting = (n_waiting + len(y)) % self.chunk_rows
-            yield X.astype(self._dtype, copy=False), self._labels(y)
+            yield X.astype(self._dtype, copy=False), self._convert_labels(y)
 
-    def _labels(self, y: AnyArray) -> AnyArray:
+    def _convert_labels(self, y: AnyArray) -> AnyArray:
         """Convert labels to the type of the first rows."""
         is_text = self._label_dtype.kind == "O"
         if is_text == (y.dtype.kind == "O"):
@@ -302,7 +302,7 @@ def open_pieces(
     column = os.fspath(target) if isinstance(target, os.PathLike) else target
     if format == "npy":
         labels = None
-        if isinstance(column, str) and without_compression(column).lower().endswith(".npy"):
+        if isinstance(column, str) and strip_compression(column).lower().endswith(".npy"):
             labels, column = plain_path(column), None
         pieces = npy_pieces(where, labels, limits)
     elif format == "libsvm":
@@ -322,7 +322,7 @@ def open_pieces(
     return pieces, column
 
 
-def _numbers(X: Matrix | Table) -> Matrix:
+def _require_numbers(X: Matrix | Table) -> Matrix:
     if not isinstance(X, Table):
         return X
     if not X.categorical:

@@ -96,7 +96,8 @@ def store_table(
         categorical=categorical,
         limits=limits,
     )
-    mapped = None if categorical else _mapped_rows(path, pieces.head)
+    # Columns in ``categorical`` become text, so their codes have to be stored.
+    mapped = None if categorical else _map_rows(path, pieces.head)
     head = pieces.head
     if sparse.issparse(head.matrix):
         raise InputError(
@@ -115,7 +116,7 @@ def store_table(
         if piece.target is not None:
             targets.append(piece.target)
         if mapped is None:
-            file.append(np.stack([column.numbers(piece.column(column.name)) for column in columns]))
+            file.append(np.stack([column.encode(piece.column(column.name)) for column in columns]))
         if report is not None:
             report(f"reading, {n_rows:,} rows")
     separate_target = np.concatenate(targets) if targets else None
@@ -123,7 +124,7 @@ def store_table(
     return StoredTable(head, n_rows, separate_target, rows, {c.name: c for c in columns})
 
 
-def _mapped_rows(path: str | os.PathLike[str], head: Table) -> LazyRows | None:
+def _map_rows(path: str | os.PathLike[str], head: Table) -> LazyRows | None:
     """Return the rows of an uncompressed NPY file of floats, or None for other files."""
     where = plain_path(path)
     if head.matrix is None or is_compressed(where) or where.suffix.lower() != ".npy":
@@ -142,8 +143,8 @@ class _Column:
     dtype: np.dtype[np.generic] | None = None  # type of the numbers; None before the first number
     code_of: dict[str, int] = field(default_factory=dict, repr=False)  # text: code
 
-    def numbers(self, values: AnyArray) -> AnyArray:
-        """Return values as numbers; codes of texts are in the order of their first occurrence."""
+    def encode(self, values: AnyArray) -> AnyArray:
+        """Return numbers, or the codes of text, which are numbered by first occurrence."""
         if self.is_text:
             code_of = self.code_of
             codes = (code_of.setdefault(text, len(code_of)) for text in labels(values))
@@ -153,7 +154,7 @@ class _Column:
             self.dtype = np.result_type(values.dtype, self.dtype or values.dtype)
         return np.asarray(values)
 
-    def restored(self, numbers: AnyArray) -> AnyArray:
+    def decode(self, numbers: AnyArray) -> AnyArray:
         if self.is_text:
             return np.array([*self.code_of, None], dtype=object)[:-1][numbers.astype(np.intp)]
         return numbers.astype(self.dtype or np.float64, copy=False)
@@ -268,12 +269,12 @@ class StoredTable(RowTable):
         """Return the column with a name or position as an array of numbers or str."""
         index = self.head.index_of(name)
         column = self.stored[self.names[index]]
-        return column.restored(self.rows[:, index])
+        return column.decode(self.rows[:, index])
 
     def take_rows(self, rows: slice | AnyArray) -> Table:
         """Return some rows as a table in memory."""
         numbers, columns = self.rows[rows], self.stored.values()
-        values = {c.name: c.restored(numbers[:, j]) for j, c in enumerate(columns)}
+        values = {c.name: c.decode(numbers[:, j]) for j, c in enumerate(columns)}
         return Table(values, source=self.source, declared=self.declared, types=self.types)
 
     def keep_rows(self, rows: IntArray) -> StoredTable:

@@ -40,8 +40,8 @@ class Table(NamedColumns):
     matrix : ndarray or CSR matrix of shape (n_rows, n_columns), default=None
         Numbers only.
     names : sequence of str, default=None
-        Column names of ``matrix``; by default x1, x2, ..., which a sparse matrix understands
-        without storing them.
+        Column names of ``matrix``; by default x1, x2, ... A sparse matrix accepts the default names
+        without storing them, and its ``names`` are None.
     target : ndarray of shape (n_rows,) or (n_rows, n_outputs), default=None
         Labels that the file stores separately from its columns (LIBSVM, NPZ).
     source : str, default="the table"
@@ -71,14 +71,17 @@ class Table(NamedColumns):
     def __post_init__(self) -> None:
         if (self.columns is None) == (self.matrix is None):
             raise InputError("Table needs exactly one of columns and matrix.")
+        # The dataclass is frozen, so attributes are set by object.__setattr__.
         if self.columns is not None:
             kinds = {name: np.asarray(values).dtype.kind for name, values in self.columns.items()}
             known = {name: _TYPES[kind] for name, kind in kinds.items() if kind in _TYPES}
             object.__setattr__(self, "types", {**known, **self.types})
-            object.__setattr__(self, "columns", {k: _column(v) for k, v in self.columns.items()})
+            object.__setattr__(
+                self, "columns", {k: _convert_column(v) for k, v in self.columns.items()}
+            )
             names: tuple[str, ...] | None = tuple(self.columns)
         else:
-            matrix = _float_matrix(self._numbers)
+            matrix = _convert_matrix(self._numbers)
             object.__setattr__(self, "matrix", matrix)
             names = tuple(self.names) if self.names is not None else None
             if names is None and not sparse.issparse(matrix):
@@ -88,12 +91,12 @@ class Table(NamedColumns):
             raise InputError(f"{self.source}: the columns must be of one length, at least one.")
         if self.names is not None and len(self.names) != self.shape[1]:
             counts = f"{len(self.names)} names for {self.shape[1]} columns"
-            raise InputError(f"{self.source}: {counts}; give one name a column.")
+            raise InputError(f"{self.source}: {counts}; give one name per column.")
         if self.names is not None and len(set(self.names)) != len(self.names):
             raise InputError(f"{self.source}: column names must differ from each other.")
         if self.target is not None and len(self.target) != self.shape[0]:
             counts = f"{len(self.target)} labels for {self.shape[0]} rows"
-            raise InputError(f"{self.source}: {counts}; give one label a row.")
+            raise InputError(f"{self.source}: {counts}; give one label per row.")
 
     def __repr__(self) -> str:
         kind = "columns" if self.columns is not None else type(self.matrix).__name__
@@ -193,7 +196,7 @@ class Table(NamedColumns):
         """
         if self.columns is None and features is None:
             return self._numbers
-        order = self._order(features)
+        order = self._find_positions(features)
         if self.columns is None:
             is_whole = order == list(range(self.shape[1]))
             return self._numbers if is_whole else self._numbers[:, order]
@@ -246,7 +249,7 @@ class Table(NamedColumns):
             if position is not None:
                 X = sparse.hstack([X[:, :position], X[:, position + 1 :]], format="csr")
             return X, y, None
-        order = self._order(features)
+        order = self._find_positions(features)
         if features is None and position is not None:
             order.remove(position)
         if position in order:
@@ -254,7 +257,7 @@ class Table(NamedColumns):
         X = self.select(order) if self.columns is None else self._take_columns(order)
         return X, y, tuple(map(self._name, order))
 
-    def _order(self, features: Sequence[str | int] | None) -> list[int]:
+    def _find_positions(self, features: Sequence[str | int] | None) -> list[int]:
         if isinstance(features, str):
             raise InputError(f"features must be a list of column names, got {features!r}.")
         wanted = range(self.shape[1]) if features is None else features
@@ -264,7 +267,10 @@ class Table(NamedColumns):
         return order
 
     def target_position(self, target: str | int | None) -> int | None:
-        """Return the position of the column of labels, or None for a separate target."""
+        """Return the position of the column of labels, or None for a separate target.
+
+        A name such as "target" or "y" also stands for a separate target if no column has it.
+        """
         is_separate = target is None
         if isinstance(target, str) and target not in (self.names or ()):
             is_separate = target.lower() in TARGET_NAMES
@@ -324,7 +330,7 @@ def with_text(table: Table, categorical: Sequence[str]) -> Table:
     return Table(columns, target=table.target, source=table.source, declared=declared, types=types)
 
 
-def _column(values: AnyArray) -> AnyArray:
+def _convert_column(values: AnyArray) -> AnyArray:
     values = np.asarray(values)
     if values.ndim != 1:
         raise InputError(f"A column must be one-dimensional, got shape {values.shape}.")
@@ -337,7 +343,7 @@ def _column(values: AnyArray) -> AnyArray:
     return values.astype(object)
 
 
-def _float_matrix(matrix: Matrix) -> Matrix:
+def _convert_matrix(matrix: Matrix) -> Matrix:
     if sparse.issparse(matrix):
         rows = sparse.csr_matrix(matrix)
         rows.sort_indices()

@@ -50,7 +50,7 @@ class Checkpoint:
         Raises InputError if the rows differ from those of an earlier ``run``.
         """
         self._rows = FingerprintedSource(source)
-        difference = None if run is None else self._rows.difference(run["rows"])
+        difference = None if run is None else self._rows.describe_change(run["rows"])
         if difference is not None:
             raise self._error(f"is of a run over other rows: {difference}")
         return self._rows

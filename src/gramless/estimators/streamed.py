@@ -44,7 +44,7 @@ from gramless.estimators.targets import TargetEncoder
 from gramless.kernels import KernelLike, SpectralKernel, as_kernel, as_spectral_kernel
 from gramless.losses import OUTLIER_BOUND, Loss
 from gramless.preprocessing.rows import ROW_OPTIONS, Rows, check_rows, normalise_rows, validated
-from gramless.streaming.bandwidth_selection import Preparation, prepare
+from gramless.streaming.bandwidth_selection import Preparation, select_preparation
 from gramless.streaming.doubly_stochastic import (
     DoublyStochastic,
     FreeIntercept,
@@ -79,9 +79,9 @@ from gramless.streaming.training_loop import (
     Training,
     check_function,
     check_records,
-    columns_of,
-    in_groups,
-    rows_of,
+    columns_to_records,
+    records_to_columns,
+    split_into_groups,
 )
 
 STRATEGIES: dict[str, Strategy] = {
@@ -314,7 +314,7 @@ class StreamedMachine(StatefulEstimator, ABC):
         encoded = EncodedSource(rows, self.preparation_.project, self._encode)
         limits = Limits(int(self.max_steps), self._given_patience(), float(self.tol), deadline)
         self._store(training, training.run(encoded, limits, after_step))
-        if checkpoint is not None and not training.diverged:
+        if checkpoint is not None and not training.has_diverged:
             checkpoint.write(self, training.state())
         return self
 
@@ -360,7 +360,7 @@ class StreamedMachine(StatefulEstimator, ABC):
             # The bandwidth is selected by least squares, which outliers would dominate.
             targets = np.clip(targets, -OUTLIER_BOUND, OUTLIER_BOUND)
         n_outputs = targets.shape[1]
-        preparation, reason = prepare(
+        preparation, reason = select_preparation(
             *(summary, targets, projection, self.bandwidth),
             *(self._given_scalings(), kernel, seed),
         )
@@ -412,7 +412,7 @@ class StreamedMachine(StatefulEstimator, ABC):
             )
         width = len(summary.mean)
         n_components = width if self.n_components is None else check_count(self, "n_components")
-        return Projection.principal(summary, n_components)
+        return Projection.from_summary(summary, n_components)
 
     def _check_block_size(
         self, summary: Summary, projection: Projection | None, batch_rows: int
@@ -518,8 +518,8 @@ class StreamedMachine(StatefulEstimator, ABC):
         state = self.__dict__.pop("_run", self.__dict__.pop("run_", None))
         if state is not None:
             training.restore(state)
-            training.history = rows_of(self.history_)
-            training.evaluations = rows_of(self.evaluations_)
+            training.history = columns_to_records(self.history_)
+            training.evaluations = columns_to_records(self.evaluations_)
         self._training = training
         return training
 
@@ -537,13 +537,13 @@ class StreamedMachine(StatefulEstimator, ABC):
 
     def _store(self, training: Training, status: str) -> None:
         """Set the fitted attributes from the current result of a run."""
-        if training.diverged:
+        if training.has_diverged:
             self._report_divergence(training)
         result = training.result()
         self.weights_, self.constant_ = result.weights, result.constant
         self.n_iter_, self.status_ = training.machine.iteration, status
-        self.history_ = columns_of(training.history)
-        self.evaluations_ = columns_of(training.evaluations)
+        self.history_ = records_to_columns(training.history)
+        self.evaluations_ = records_to_columns(training.evaluations)
 
     def _report_divergence(self, training: Training) -> None:
         """Warn of divergence, or raise InputError if no function improved on the first one."""
@@ -602,7 +602,7 @@ class StreamedMachine(StatefulEstimator, ABC):
         rows = check_rows(self, X, reset=False)
         products = self._current_products()
         size = 2 * self.block_size_
-        weights = in_groups(self.weights_, size * products.blocks.group_blocks)
+        weights = split_into_groups(self.weights_, size * products.blocks.group_blocks)
         parts = []
         for a, b in row_blocks(rows.shape[0], self._defaults.predict_rows):
             prepared = products.prepare(self.preparation_.project(rows[a:b]))

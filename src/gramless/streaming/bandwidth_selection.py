@@ -27,15 +27,18 @@ FACTORS = 0.25, 0.5, 1.0, 2.0  # bandwidths to try with bandwidth="auto", in med
 # wide kernels, whose fine structure gradient steps learn too slowly.
 _ALPHAS = tuple(10.0**-k for k in range(1, 6))
 _MIN_ROWS = 40  # smaller samples use the median distance
-# A deviation below this share of the mean may be the rounding error of a constant.
+# A standard deviation below this share of the mean may be the rounding error of a constant.
 _CONSTANT_TOL = 1e-12
 
 
 @dataclass(frozen=True, repr=False)
 class Preparation(Stateful):
-    """A conversion of rows to inputs of the kernel at bandwidth 1, by projecting and scaling."""
+    """A conversion of rows to inputs of the kernel at bandwidth 1.
 
-    projection: Projection | None  # to principal components
+    Rows are projected, centred and divided by the units.
+    """
+
+    projection: Projection | None  # to principal components, if any
     center: FloatArray  # (n_inputs,), zeros if rows are sparse
     units: FloatArray  # (n_inputs,): bandwidths in units of the inputs; infinity drops an input
 
@@ -67,11 +70,11 @@ class Preparation(Stateful):
         return X
 
     def unit_rows(self, X: Rows) -> FloatArray:
-        inputs: FloatArray = (_dense(self.project(X)) - self.center) * self.inverse
+        inputs: FloatArray = (_to_dense(self.project(X)) - self.center) * self.inverse
         return inputs
 
 
-def prepare(
+def select_preparation(
     summary: Summary,
     targets: FloatArray,
     projection: Projection | None,
@@ -87,11 +90,11 @@ def prepare(
     distance with each scaling, which takes two to three seconds. Other bandwidths, and ``"auto"``
     with fewer than 40 sampled rows, use the first scaling.
     """
-    sample = _dense(summary.sample if projection is None else projection.apply(summary.sample))
+    sample = _to_dense(summary.sample if projection is None else projection.apply(summary.sample))
     center = np.zeros(sample.shape[1])
     if projection is None and not is_sparse(summary.sample):
         center = summary.mean
-    scales = [_scales(summary, projection, kind) for kind in scalings]
+    scales = [_input_scales(summary, projection, kind) for kind in scalings]
     if not isinstance(bandwidth, str):
         widths = bandwidth_vector(bandwidth, len(center))
         return Preparation(projection, center, scales[0] * widths), "bandwidth as given"
@@ -111,13 +114,13 @@ def prepare(
     units = [median * factor for median in medians for factor in FACTORS]
     order = stream(seed, "sample order").permutation(len(sample))
     rows = (sample - center)[order]
-    best, errors = best_units(kernel, rows, targets[order], units)
+    best, errors = select_units(kernel, rows, targets[order], units)
     kind, factor = candidates[best]
     reason = f"scaling {kind}, {factor:g} times the median distance, the best of {len(errors)}"
     return Preparation(projection, center, units[best]), reason
 
 
-def best_units(
+def select_units(
     kernel: Kernel,
     rows: FloatArray,
     targets: FloatArray,
@@ -148,7 +151,7 @@ def best_units(
     return int(np.argmin(best_errors)), best_errors
 
 
-def _scales(summary: Summary, projection: Projection | None, kind: str) -> FloatArray:
+def _input_scales(summary: Summary, projection: Projection | None, kind: str) -> FloatArray:
     """Return the divisors of the inputs; infinity drops a constant input."""
     if projection is not None:
         axes = projection.components
@@ -161,5 +164,5 @@ def _scales(summary: Summary, projection: Projection | None, kind: str) -> Float
     return np.where(constant, np.inf, deviations if kind == "standard" else 1.0)
 
 
-def _dense(rows: Rows) -> FloatArray:
+def _to_dense(rows: Rows) -> FloatArray:
     return np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float64)

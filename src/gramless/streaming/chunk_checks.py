@@ -27,20 +27,20 @@ def is_sparse(X: object) -> TypeGuard[Any]:
 class BlockSizes:
     """Upper limits on the blocks in which a stream is processed."""
 
-    dense_bytes: int = 1 << 25  # as float64
+    dense_bytes: int = 1 << 25  # of rows in an array of float64
     dense_rows: int = 1 << 16
     sparse_rows: int = 1 << 14
 
 
 def check_chunk(
-    chunk: object, number: int, n_features: int | None = None, like: Chunk | None = None
+    chunk: object, index: int, n_features: int | None = None, earlier: Chunk | None = None
 ) -> Chunk:
-    """Return the rows of chunk ``number`` as an array or CSR, and its targets as an array.
+    """Return the rows of a chunk as an array or CSR, and its targets as an array.
 
-    Raise InputError if the chunk is invalid, or differs from the earlier chunk ``like`` in being
-    sparse or in the kind of targets.
+    Raise InputError if the chunk is invalid, does not have ``n_features`` columns, or differs from
+    an earlier chunk in being sparse, in the number of outputs or in having text as targets.
     """
-    what = f"Chunk {number:,} of the stream"
+    what = f"Chunk {index:,} of the stream"
     if not isinstance(chunk, tuple | list) or len(chunk) != 2:
         raise InputError(f"{what} must be a pair (X, y), got {type(chunk).__name__}.")
     X: Rows = normalise_rows(chunk[0]) if is_sparse(chunk[0]) else np.asarray(chunk[0])
@@ -51,14 +51,15 @@ def check_chunk(
             f"{what} has {X.shape[1]} columns, not the {n_features} of the stream; give every "
             "chunk the same columns."
         )
-    if like is not None and is_sparse(like[0]) != is_sparse(X):
+    if earlier is not None and is_sparse(earlier[0]) != is_sparse(X):
         raise InputError(f"{what}: some chunks are sparse and some are dense; give one form.")
-    if like is not None and (
-        like[1].shape[1:] != y.shape[1:] or (like[1].dtype.kind in "OUS") != (y.dtype.kind in "OUS")
+    if earlier is not None and (
+        earlier[1].shape[1:] != y.shape[1:]
+        or (earlier[1].dtype.kind in "OUS") != (y.dtype.kind in "OUS")
     ):
         raise InputError(
             f"{what} has targets of type {y.dtype} and {y.shape[1:] or 1} outputs, unlike those "
-            f"before: {like[1].dtype}, {like[1].shape[1:] or 1}. Give every chunk the same."
+            f"before: {earlier[1].dtype}, {earlier[1].shape[1:] or 1}. Give every chunk the same."
         )
     return X, y
 
@@ -72,19 +73,18 @@ def check_pair(X: Rows, y: AnyArray, what: str = "") -> None:
         )
     if y.ndim not in (1, 2) or len(y) != X.shape[0]:
         raise InputError(
-            f"{what}y must hold one target a row, got shape {y.shape} for {X.shape[0]} rows."
+            f"{what}y must hold one target per row, got shape {y.shape} for {X.shape[0]} rows."
         )
 
 
-def fixed_blocks(
+def regroup_chunks(
     chunks: Iterable[Batch], dense: bool = False, sizes: BlockSizes | None = None
 ) -> Iterator[Chunk]:
-    """Validate chunks and regroup them into blocks.
+    """Validate chunks and regroup their rows into blocks of equal length.
 
-    The length of the blocks depends only on the width of the rows and on whether they are sparse.
-
-    If ``dense``, CSR rows will be converted to arrays, so their blocks are as short as those of
-    arrays.
+    The length depends only on the width of the rows and on whether they are sparse. If ``dense``,
+    the caller will convert CSR rows to arrays, so their blocks are as short as those of arrays.
+    Raise InputError if a chunk is invalid or the stream has no rows.
     """
     sizes = sizes or BlockSizes()
     checked = _checked_chunks(chunks)
@@ -98,12 +98,12 @@ def fixed_blocks(
 
 
 def _checked_chunks(chunks: Iterable[Batch]) -> Iterator[Chunk]:
-    like = n_features = None
-    for number, chunk in enumerate(chunks):
-        X, y = check_chunk(chunk, number, n_features, like)
+    earlier = n_features = None
+    for index, chunk in enumerate(chunks):
+        X, y = check_chunk(chunk, index, n_features, earlier)
         n_features = X.shape[1]
         if len(y):
-            like = like or (X[:0], y[:0])
+            earlier = earlier or (X[:0], y[:0])
             yield X, y
 
 

@@ -66,7 +66,7 @@ class EvaluatedBatch:
 
     products: BlockProducts
     rows: PreparedRows
-    slopes: FloatArray  # (n, n_outputs)
+    slopes: FloatArray  # (n, n_outputs): derivatives of the losses by the predictions
     choice: Choice
     share: float  # the step of the schedule relative to its first
 
@@ -85,8 +85,7 @@ class Update(Protocol):
     def damping(self) -> float:
         """Return the factor that shortens steps, for the loss and the penalty."""
 
-    def step(self, batch: EvaluatedBatch) -> Change:
-        """Return the changes by one step."""
+    def step(self, batch: EvaluatedBatch) -> Change: ...
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ class NoIntercept:
 
 @dataclass(frozen=True)
 class FreeIntercept:
-    """The update for an unpenalised constant, with features centred over the batch.
+    """The update for a function with an unpenalised constant; features are centred over the batch.
 
     The function ``f(x) + b`` is written in another basis, ``sum_k (phi_k(x) - m_k)' alpha_k + c``.
     Features of a smooth kernel are nearly constant over wide regions, so long steps become unstable
@@ -183,13 +182,19 @@ class DoublyStochastic:
         slopes = self.loss.gradient(responses, targets)
         mean = slopes.sum(axis=0) / len(slopes)
         bound = float(np.sqrt(np.einsum("ij,ij->i", slopes, slopes).max()))
-        choice = self.strategy.choose(
-            Situation(
-                *(iteration, self.schedule.step(iteration), mean, f.sums),
-                *(bound, self.variance, len(slopes), self.seed),
-            )
+        scheduled_step = self.schedule.step(iteration)
+        situation = Situation(
+            iteration=iteration,
+            step=scheduled_step,
+            gradient=mean,
+            sums=f.sums,
+            loss_bound=bound,
+            variance=self.variance,
+            batch_rows=len(slopes),
+            seed=self.seed,
         )
-        share = self.schedule.step(iteration) / self.schedule.step(1)
+        choice = self.strategy.choose(situation)
+        share = scheduled_step / self.schedule.step(1)
         batch = EvaluatedBatch(self.products, rows, slopes, choice, share)
         weights, intercept, offset = self.update.step(batch)
         self.iteration = iteration

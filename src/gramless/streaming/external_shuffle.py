@@ -26,12 +26,18 @@ from gramless.base.random import stream
 from gramless.base.state import Json
 from gramless.base.threads import row_blocks
 from gramless.base.types import AnyArray, FloatArray, IntArray
-from gramless.datasets.files import faults
+from gramless.datasets.files import convert_errors
 from gramless.datasets.pieces import Chunk, join
 from gramless.preprocessing.rows import Rows
-from gramless.streaming.chunk_checks import Batch, BlockSizes, check_finite, fixed_blocks, is_sparse
+from gramless.streaming.chunk_checks import (
+    Batch,
+    BlockSizes,
+    check_finite,
+    is_sparse,
+    regroup_chunks,
+)
 from gramless.streaming.reservoir import Reservoir, row_draws
-from gramless.streaming.sources import GroupReader, epoch_parts
+from gramless.streaming.sources import GroupReader, split_by_epoch
 
 # A shard is called a pile in the names of files, manifest fields and random streams, and the
 # manifest is spool.json. These names belong to the format of the folders: changing one makes older
@@ -49,7 +55,7 @@ Float32Array = NDArray[np.float32]
 class ShuffleSizes:
     """Sizes and limits of an external shuffle."""
 
-    shard_rows: int = 65_536  # per shard, on average; one shard is in memory at a time
+    shard_rows: int = 65_536  # per shard, on average; about as many rows are in memory at a time
     default_n_shards: int = 256  # if the number of rows is unknown
     max_sparse_columns: int = 20_000  # wider sparse rows are an error, because shards are dense
     max_disk_share: float = 0.9  # default disk limit, as a share of free space
@@ -75,7 +81,8 @@ def external_shuffle(
 
     Each row goes to a random shard. The files depend only on the seed and the rows, not on the
     chunks, which are read once. The remains of an interrupted shuffle in the folder are removed;
-    a finished shuffle there raises InputError.
+    a finished shuffle there raises InputError. DataFileError is raised if the folder cannot be
+    written.
 
     ``n_rows`` may be approximate; if it is None, there are 256 shards of any size. ``origin``
     identifies the source of the rows. ``disk_bytes`` limits the size of all shards, by default to
@@ -92,7 +99,7 @@ def external_shuffle(
     ):
         raise InputError(f"disk_bytes must be a whole number of bytes, got {disk_bytes!r}.")
     folder = Path(folder)
-    with _write_errors(folder):
+    with _convert_write_errors(folder):
         if (folder / MANIFEST).exists():
             raise InputError(
                 f"{folder} holds a finished shuffle; read it with ShardSource.open, or remove the "
@@ -111,8 +118,8 @@ def external_shuffle(
     shards = [Shard(f"pile-{k:05}") for k in range(n_shards)]
     held = Reservoir(n_held_out, seed, "held out of piles")
     writer = _ShardWriter(folder, seed, shards, held, n_rows or 0, max_bytes)
-    for X, y in fixed_blocks(chunks, dense=True, sizes=sizes.blocks):
-        writer.add(*_as_stored(X, y, writer.n_rows, sizes.max_sparse_columns))
+    for X, y in regroup_chunks(chunks, dense=True, sizes=sizes.blocks):
+        writer.add(*_convert_for_storage(X, y, writer.n_rows, sizes.max_sparse_columns))
     writer.finish(sizes.shard_rows, origin)
     return ShardSource.open(folder)
 
@@ -140,17 +147,17 @@ class Shard:
 
     def load(self, folder: Path, n_features: int, outputs: tuple[int, ...]) -> Chunk:
         rows_path, targets_path = self.paths(folder)
-        X = _read(rows_path, ROW_TYPE, (self.n_rows, n_features), self.rows_crc)
-        return X, _read(targets_path, TARGET_TYPE, (self.n_rows, *outputs), self.targets_crc)
+        X = _read_array(rows_path, ROW_TYPE, (self.n_rows, n_features), self.rows_crc)
+        return X, _read_array(targets_path, TARGET_TYPE, (self.n_rows, *outputs), self.targets_crc)
 
     def check_sizes(self, folder: Path, n_features: int, outputs: tuple[int, ...]) -> None:
         """Raise DataFileError if a file is missing or has another length, without reading it."""
         widths = n_features * ROW_TYPE.itemsize, prod(outputs) * TARGET_TYPE.itemsize
         for path, width in zip(self.paths(folder), widths, strict=True):
-            with faults(path):
+            with convert_errors(path):
                 size = path.stat().st_size
             if size != self.n_rows * width:
-                raise _damaged(path, f"it has {size:,} bytes, not {self.n_rows * width:,}")
+                raise _damage_error(path, f"it has {size:,} bytes, not {self.n_rows * width:,}")
 
 
 @dataclass
@@ -191,7 +198,7 @@ class _ShardWriter:
         X, y = X[order], y[order]
         used, starts = np.unique(shards[order], return_index=True)
         bounds = np.append(starts, len(y)).tolist()
-        with _write_errors(self.folder):
+        with _convert_write_errors(self.folder):
             for k, start, stop in zip(used.tolist(), bounds[:-1], bounds[1:], strict=True):
                 self.shards[k].append(self.folder, X[start:stop], y[start:stop])
 
@@ -200,7 +207,7 @@ class _ShardWriter:
         if not shards:
             raise InputError(f"All {self.n_rows} rows of the stream are held out; hold out fewer.")
         held = Shard("held-out")
-        with _write_errors(self.folder):
+        with _convert_write_errors(self.folder):
             if self.held.size:
                 held.append(self.folder, *self.held.rows())
             manifest = {
@@ -218,7 +225,7 @@ class _ShardWriter:
                 file.write(json.dumps(manifest, indent=1).encode())
 
 
-def _as_stored(
+def _convert_for_storage(
     X: Rows, y: AnyArray, first: int, max_sparse_columns: int
 ) -> tuple[Float32Array, FloatArray]:
     """Return rows and targets in the types of the files; ``first`` is the index of row 0."""
@@ -244,23 +251,24 @@ def _as_stored(
 
 
 @contextmanager
-def _write_errors(folder: Path) -> Iterator[None]:
+def _convert_write_errors(folder: Path) -> Iterator[None]:
     try:
         yield
-    except OSError as fault:
+    except OSError as error:
         raise DataFileError(
-            f"{folder} cannot be written ({fault}); free some space or choose another folder."
-        ) from fault
+            f"{folder} cannot be written ({error}); free some space or choose another folder."
+        ) from error
 
 
 class ShardSource:
     """Training rows in a folder that ``external_shuffle`` has written.
 
     Each epoch visits the shards in a new order and permutes the rows of each, both determined by
-    the seed and the epoch. Consecutive shards of at most ``shard_rows`` rows together form a group
-    and are read together. Holds one group of shards in memory, briefly two. Checksums are verified
-    when a shard is read. ``checksum`` covers all rows, targets and their order. ``names`` and
-    ``target_name`` are not in the folder; callers that know them set them.
+    the seed and the epoch. Consecutive shards with at most ``shard_rows`` rows together form a
+    group and are read together; a larger shard is a group by itself. One group is in memory, and
+    briefly a second copy while its rows are permuted. Checksums are verified when a shard is read.
+    ``checksum`` covers all rows, targets and their order. ``names`` and ``target_name`` are not in
+    the folder; callers that know them set them.
     """
 
     def __init__(self, folder: Path, manifest: Mapping[str, Json]) -> None:
@@ -282,7 +290,9 @@ class ShardSource:
         self._orders = lru_cache(maxsize=2)(
             lambda epoch: stream(self.seed, "order of piles", epoch).permutation(len(self._groups))
         )
-        self._reader = GroupReader(lambda epoch: self._sizes[self._orders(epoch)], self._shuffled)
+        self._reader = GroupReader(
+            lambda epoch: self._sizes[self._orders(epoch)], self._load_shuffled_group
+        )
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -292,15 +302,15 @@ class ShardSource:
         """
         folder = Path(folder)
         path = folder / MANIFEST
-        with faults(path):
+        with convert_errors(path):
             content = path.read_bytes()
         try:
             manifest = json.loads(content)
             if manifest["version"] != VERSION:
                 raise ValueError(f"version {manifest['version']}")
             source = cls(folder, manifest)
-        except (KeyError, TypeError, ValueError, OverflowError) as fault:
-            raise _damaged(path, str(fault)) from fault
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise _damage_error(path, str(error)) from error
         held = [source._held] if source._held.n_rows else []
         for shard in chain(held, *source._groups):
             shard.check_sizes(folder, source.n_features, source._outputs)
@@ -311,7 +321,7 @@ class ShardSource:
 
         Position ``p`` is in epoch ``p // n_rows``.
         """
-        parts = epoch_parts(start, stop, self.n_rows)
+        parts = split_by_epoch(start, stop, self.n_rows)
         chunks = [chunk for part in parts for chunk in self._reader.read(*part)]
         return join(chunks) if chunks else self._no_rows()
 
@@ -333,7 +343,7 @@ class ShardSource:
     def _no_rows(self) -> Chunk:
         return np.empty((0, self.n_features), np.float32), np.empty((0, *self._outputs))
 
-    def _shuffled(self, epoch: int, k: int) -> Chunk:
+    def _load_shuffled_group(self, epoch: int, k: int) -> Chunk:
         group = int(self._orders(epoch)[k])
         X, y = join([self._load(shard) for shard in self._groups[group]])
         block = epoch * len(self._groups) + group
@@ -353,19 +363,19 @@ def _group_small_shards(shards: list[Shard], shard_rows: int) -> list[list[Shard
     return groups
 
 
-def _read(
+def _read_array(
     path: Path, dtype: np.dtype[np.generic], shape: tuple[int, ...], checksum: int
 ) -> AnyArray:
-    with faults(path):
+    with convert_errors(path):
         values = np.fromfile(path, dtype)
     if values.size != prod(shape):
-        raise _damaged(path, f"it has {values.size:,} numbers, not {prod(shape):,}")
+        raise _damage_error(path, f"it has {values.size:,} numbers, not {prod(shape):,}")
     if zlib.crc32(values.data) != checksum:
-        raise _damaged(path, "its checksum is wrong")
+        raise _damage_error(path, "its checksum is wrong")
     return values.reshape(shape).astype(dtype.newbyteorder("="), copy=False)
 
 
-def _damaged(path: Path, what: str) -> DataFileError:
+def _damage_error(path: Path, what: str) -> DataFileError:
     return DataFileError(
         f"{path} is damaged ({what}); remove its folder and shuffle the rows again."
     )

@@ -87,13 +87,12 @@ class GroupCache(ABC, Generic[Group]):
     def _allocate(self) -> Group: ...
 
     @abstractmethod
-    def _write(self, group: Group, k: int, frequencies: FloatArray) -> None:
-        """Write the k-th block of a group."""
+    def _write(self, group: Group, k: int, frequencies: FloatArray) -> None: ...
 
     def groups(self, group_indices: range, n_blocks: int) -> list[Group]:
-        """Return the frequencies of groups.
+        """Return the frequencies of groups of blocks, drawing those that are not cached.
 
-        Those of the first ``n_blocks`` blocks are drawn if they are not cached.
+        Only the first ``n_blocks`` blocks are drawn; the other entries of a group are undefined.
         """
         size = self.blocks.group_blocks
         groups, missing = [], []
@@ -105,10 +104,11 @@ class GroupCache(ABC, Generic[Group]):
             if index < self._n_cached:
                 self._cached[index], drawn[index] = group, max(n_drawn, n_wanted)
             groups.append(group)
-        map_blocks(
-            lambda group, first, k: self._write(group, k, self.blocks.draw(first + k)),
-            *(missing, self.n_jobs),
-        )
+
+        def draw(group: Group, first: int, k: int) -> None:
+            self._write(group, k, self.blocks.draw(first + k))
+
+        map_blocks(draw, missing, self.n_jobs)
         # The counts are updated last, because an interrupted call leaves some blocks unwritten.
         self._n_drawn |= drawn
         return groups

@@ -54,7 +54,7 @@ class FeatureExpansion:
 
     @property
     def sums(self) -> FloatArray:
-        """The negative sum of step times mean gradient of each block: beta in DSG16's (9)."""
+        """The negative sum, for each block, of step times mean gradient: beta in DSG16's (9)."""
         return self.scale * self._sums[: self.n_blocks]
 
     @property
@@ -84,7 +84,7 @@ class FeatureExpansion:
         self._seen[:] = 1.0, 0.0
 
     def add(self, weights: FloatArray, total: FloatArray) -> None:
-        """Add a block with weights (block_columns, n_outputs), and its entry of ``sums``."""
+        """Add a block with weights (block_columns, n_outputs); ``total`` is its entry of sums."""
         if self.n_blocks == len(self.groups) * self.group_blocks:
             shape = (self.block_columns * self.group_blocks, self.n_outputs)
             for groups in (self.groups, self._averaged):
@@ -98,7 +98,7 @@ class FeatureExpansion:
         self.change(self.n_blocks - 1, weights, total)
 
     def change(self, block: int, step: FloatArray, total: FloatArray) -> None:
-        """Add to the weights of a block and to its entry of ``sums``."""
+        """Add ``step`` to the weights of a block and ``total`` to its entry of ``sums``."""
         stored = self._block(self.groups, block)
         self._update_average(block)
         old_norm = _squared_norm(stored)

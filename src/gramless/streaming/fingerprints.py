@@ -115,7 +115,7 @@ class FingerprintedSource:
             "read": self._read.hexdigest(),
         }
 
-    def difference(self, earlier: Mapping[str, int | str]) -> str | None:
+    def describe_change(self, earlier: Mapping[str, int | str]) -> str | None:
         """Return how the rows differ from those of an earlier fingerprint, or None if they do not.
 
         This reads the same rows as the earlier run, unless their checksums are known.
@@ -135,6 +135,7 @@ class FingerprintedSource:
                 for start, stop in row_blocks(n_read, _BLOCK_ROWS):
                     self.read(start, stop)
         elif self._all is None:
+            # Only the checksum that ``chunks`` computes is needed.
             deque(self.chunks(), maxlen=0)
         current = self.fingerprint()
         is_same = earlier["all"] == current["all"] and earlier["read"] == current["read"]

@@ -71,9 +71,10 @@ def open_stream(
     Raises
     ------
     InputError, DataFileError
-        For the reasons of ``open_chunks``; if a row has NaN or an empty label; if the folder holds
-        the rows of another file; or if the shuffled rows need more than ``disk_bytes``, before
-        they are written.
+        For the reasons of ``open_chunks``; if a row has NaN or an empty label; if the target has
+        more than ``max_labels`` different texts; if the folder holds the rows of another file or
+        cannot be written; or if the shuffled rows need more than ``disk_bytes``, before they are
+        written.
 
     Notes
     -----
@@ -125,6 +126,8 @@ class _Scan:
 
 def _scan(chunks: Iterable[Chunk], max_labels: int) -> _Scan:
     labels: set[str] = set()
+    # Checksums of the numbers, of their columns and numbers per row if rows are sparse, and of the
+    # targets.
     n_rows, sums = 0, [0, 0, 0, 0]
     for X, y in chunks:
         is_text = y.dtype.kind in "OU"

@@ -30,7 +30,7 @@ class Projection(Stateful):
         array_in(vars(self), "components", np.float64, (len(mean), None), finite=True)
 
     @classmethod
-    def principal(cls, summary: Summary, n_components: int) -> Self:
+    def from_summary(cls, summary: Summary, n_components: int) -> Self:
         """Return the projection to the principal components, as in scikit-learn's PCA.
 
         The entry of largest magnitude of each component is positive, and components without
@@ -45,8 +45,8 @@ class Projection(Stateful):
             )
         with one_blas_thread():
             values, vectors = scipy.linalg.eigh(summary.covariance)
-        rounding = width * np.finfo(np.float64).eps * values[-1]
-        chosen = [j for j in range(width - 1, -1, -1) if values[j] > rounding][:n_components]
+        rounding_error = width * np.finfo(np.float64).eps * values[-1]
+        chosen = [j for j in range(width - 1, -1, -1) if values[j] > rounding_error][:n_components]
         if not chosen:
             raise InputError("All rows of the stream are equal; they have no principal components.")
         components = vectors[:, chosen]

@@ -70,12 +70,10 @@ class CountedBatches(Protocol):
 
 
 def names_of(source: object) -> tuple[str, ...] | None:
-    """Return the names of a source's columns, or None if it has none."""
     return source.names if isinstance(source, NamedSource) else None
 
 
 def target_name_of(source: object) -> str | None:
-    """Return the name of the column of a source's targets, or None if it is unknown."""
     return source.target_name if isinstance(source, NamedTarget) else None
 
 
@@ -120,7 +118,7 @@ class MappedSource:
         return chunk[0], self.convert(chunk[1])
 
 
-def epoch_parts(start: int, stop: int, n_rows: int) -> list[tuple[int, int, int]]:
+def split_by_epoch(start: int, stop: int, n_rows: int) -> list[tuple[int, int, int]]:
     """Split a range of positions into ``(epoch, first, last + 1)`` within epochs."""
     if not 0 <= start <= stop:
         raise InputError(f"Rows {start} to {stop} cannot be read; give 0 <= start <= stop.")
@@ -265,7 +263,7 @@ class ArraySource:
         n_bytes = self.n_rows * self._row_bytes
         self._permutes = self.n_rows <= sizes.permuted_rows and n_bytes <= sizes.permuted_bytes
         self._orders = lru_cache(maxsize=2)(
-            lambda epoch: self._row_numbers(stream(seed, "rows", epoch).permutation(self.n_rows))
+            lambda epoch: self._row_indices(stream(seed, "rows", epoch).permutation(self.n_rows))
         )
         fitting_rows = max(sizes.min_run_rows, sizes.run_bytes // self._row_bytes)
         self._run_rows = min(sizes.run_rows, fitting_rows)
@@ -280,7 +278,7 @@ class ArraySource:
         Position ``p`` is in epoch ``p // n_rows``.
         """
         chunks: list[Chunk] = []
-        for epoch, first, last in epoch_parts(start, stop, self.n_rows):
+        for epoch, first, last in split_by_epoch(start, stop, self.n_rows):
             if not self.shuffle:
                 chunks.append(self._load_range(first, last))
             elif self._permutes:
@@ -299,14 +297,14 @@ class ArraySource:
         """Return the held-out rows in the given order."""
         return self._load(self._held)
 
-    def _row_numbers(self, training: NDArray[np.intp]) -> NDArray[np.intp]:
+    def _row_indices(self, training: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return the row indices in X, given indices among the training rows."""
         n_training_before = self._held - np.arange(len(self._held))
         return training + np.searchsorted(n_training_before, training, side="right")
 
     def _load_range(self, start: int, stop: int) -> Chunk:
         """Return training rows ``start:stop`` in the given order."""
-        first, last = self._row_numbers(np.array([start, stop - 1])).tolist()
+        first, last = self._row_indices(np.array([start, stop - 1])).tolist()
         X, y = self._load(slice(first, last + 1))
         held = self._held[slice(*np.searchsorted(self._held, [first, last + 1]))] - first
         training = np.delete(np.arange(len(y)), held)
@@ -489,8 +487,8 @@ class IteratorSource:
             self._buffer.add(*chunk)
         return chunk is not None
 
-    def _check(self, batch: Batch, number: int) -> Chunk:
-        X, y = check_chunk(batch, number, self._n_features, self._empty)
+    def _check(self, batch: Batch, index: int) -> Chunk:
+        X, y = check_chunk(batch, index, self._n_features, self._empty)
         self._n_features = int(X.shape[1])
         self._empty = self._empty or (X[:0], y[:0])
         return X, y

@@ -161,7 +161,7 @@ class Checking(Stateful):
         gamma, gradient, sums = situation.step, situation.gradient, situation.sums
         squared = inner(gradient, gradient)
         noise = situation.loss_bound**2 * situation.variance / situation.batch_rows**self.power
-        # a eta^2 - 2 b eta + c <= 0
+        # With these, (9) is a eta^2 - 2 b eta + c <= 0.
         a = 2.0 * (squared + noise)
         b = 2.0 * np.einsum("ij,j->i", sums, gradient)
         c = np.einsum("ij,ij->i", sums, sums) - gamma**2 * squared

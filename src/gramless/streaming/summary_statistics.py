@@ -12,7 +12,13 @@ from gramless.base.memory import large_array_budget
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, FloatArray
 from gramless.preprocessing.rows import Rows
-from gramless.streaming.chunk_checks import Batch, BlockSizes, check_finite, fixed_blocks, is_sparse
+from gramless.streaming.chunk_checks import (
+    Batch,
+    BlockSizes,
+    check_finite,
+    is_sparse,
+    regroup_chunks,
+)
 from gramless.streaming.reservoir import Reservoir
 
 # Smaller sums of squares may have underflowed. Smaller deviations, relative to the mean, may be the
@@ -62,7 +68,7 @@ def summarise(
     rows = _Moments("Column", panel_columns if covariance else None, n_jobs)
     targets = _Targets(max_classes)
     n_rows = 0
-    for X, y in fixed_blocks(chunks, covariance, blocks):
+    for X, y in regroup_chunks(chunks, covariance, blocks):
         check_finite(X, y, n_rows)
         rows.add(X)
         targets.add(y)
@@ -190,10 +196,10 @@ class _Targets:
         if not self._is_regression:
             try:
                 labels = np.unique(y)
-            except TypeError as fault:
+            except TypeError as error:
                 raise InputError(
                     "Targets mix text, numbers or missing values; give every label in one type."
-                ) from fault
+                ) from error
             self.classes = labels if self.classes is None else np.union1d(self.classes, labels)
             self._is_regression = len(self.classes) > self._max_classes
         self.classes = None if self._is_regression else self.classes

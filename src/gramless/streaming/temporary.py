@@ -1,4 +1,4 @@
-"""Temporary folders, which another process removes if their process was killed."""
+"""Temporary folders, which a later process removes if their process was killed."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ def temporary_folder() -> tuple[Path, Callable[[], None]]:
     and the system releases the lock when the process ends, even if it is killed. Before creating a
     folder, this removes the folders of this user that no process has locked.
     """
-    remove_abandoned()
+    remove_abandoned_folders()
     for _ in range(_ATTEMPTS):
         try:
             folder = Path(tempfile.mkdtemp(prefix=PREFIX))
             descriptor = _lock_folder(folder)
-        except OSError as fault:
+        except OSError as error:
             raise DataFileError(
-                f"no temporary folder can be made ({fault}); name one with folder=."
-            ) from fault
+                f"no temporary folder can be made ({error}); name one with folder=."
+            ) from error
         if descriptor is not None:
             return folder, partial(_remove_if_owner, folder, descriptor, os.getpid())
     raise DataFileError(
@@ -62,7 +62,7 @@ def temporary_folder() -> tuple[Path, Callable[[], None]]:
     )
 
 
-def remove_abandoned() -> None:
+def remove_abandoned_folders() -> None:
     """Remove this user's temporary folders that no process has locked; links are not followed."""
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:

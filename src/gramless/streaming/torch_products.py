@@ -52,19 +52,19 @@ class TorchProducts:
         self.tile_rows, self.tile_frequencies = tile_rows, tile_frequencies
         try:
             import torch
-        except ImportError as fault:
+        except ImportError as error:
             raise MissingDependencyError(
                 "TorchProducts needs torch, which is not installed: pip install gramless[torch]."
-            ) from fault
+            ) from error
         self._torch: ModuleType = torch
         try:
             # Only the creation of a tensor shows whether the device can be used.
             self._device: object = torch.zeros(1, device=device).device
-        except (RuntimeError, AssertionError, NotImplementedError) as fault:
-            reason = str(fault).splitlines()[0]
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            reason = str(error).splitlines()[0]
             raise InputError(
                 f"torch cannot use device={device!r} ({reason}); use 'cpu'."
-            ) from fault
+            ) from error
         self._cache = _FrequencyCache(blocks, budget, self._send)
         self._no_panels = Panels(np.empty((0, blocks.n_inputs, LANES), np.float32))
         self._scale = 1.0 / np.sqrt(blocks.size)
@@ -90,6 +90,7 @@ class TorchProducts:
                 frequencies = cached[:n_frequencies]
                 group_weights = self._send(weights[group][: 2 * len(frequencies)])
                 for first, last in row_blocks(len(frequencies), self.tile_frequencies):
+                    # Columns alternate between cosines and sines.
                     w = group_weights[2 * first : 2 * last]
                     for a, b, tile in rows:
                         cosines, sines = self._features(tile, frequencies[first:last])
@@ -98,7 +99,7 @@ class TorchProducts:
 
     def gradient(self, rows: list[Tile], block: int, slopes: FloatArray) -> FloatArray:
         size, torch = self.blocks.size, self._torch
-        frequencies = self._send(_single(self.blocks.draw(block)))
+        frequencies = self._send(_to_float32(self.blocks.draw(block)))
         slopes_on_device = self._send(slopes.astype(np.float32))
         total = torch.zeros((2 * size, slopes.shape[1]), dtype=torch.float64, device=self._device)
         with _full_precision(torch):
@@ -111,7 +112,7 @@ class TorchProducts:
 
     def moments(self, rows: list[Tile], block: int) -> FloatArray:
         n_columns, torch = 2 * self.blocks.size, self._torch
-        frequencies = self._send(_single(self.blocks.draw(block)))
+        frequencies = self._send(_to_float32(self.blocks.draw(block)))
         total = torch.zeros((n_columns, n_columns), dtype=torch.float64, device=self._device)
         with _full_precision(torch):
             for _, _, tile in rows:
@@ -162,17 +163,17 @@ class _FrequencyCache(GroupCache[Tensor]):
 
     def _write(self, group: Tensor, k: int, frequencies: FloatArray) -> None:
         size = self.blocks.size
-        group[k * size : (k + 1) * size] = self._send(_single(frequencies))
+        group[k * size : (k + 1) * size] = self._send(_to_float32(frequencies))
 
 
-def _single(frequencies: FloatArray) -> Float32Array:
+def _to_float32(frequencies: FloatArray) -> Float32Array:
     """Return frequencies in float32, with the limits of the loops of the processor."""
     return summable(frequencies, np.dtype(np.float32)).astype(np.float32)
 
 
 @contextmanager
 def _full_precision(torch: ModuleType) -> Iterator[None]:
-    """Multiply float32 in full precision and without gradients, whatever torch's settings."""
+    """Multiply float32 in full precision and without gradients, whatever the settings of torch."""
     precision = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:

@@ -129,7 +129,7 @@ class Training:
         started = time.perf_counter() - self.seconds
         held = source.held_out()
         held_out = None if held is None else (self.machine.products.prepare(held[0]), held[1])
-        status = self._reached_limit(limits)
+        status = self._find_reached_limit(limits)
         while status is None:
             first = self.machine.iteration * self.batch_rows
             try:
@@ -140,15 +140,15 @@ class Training:
             last = self.evaluations[-1]["iteration"] if self.evaluations else 0
             interval = max(limits.min_interval, int(limits.interval_growth * last))
             is_due = self.machine.iteration >= last + interval
-            if held_out is not None and is_due and not self.diverged:
+            if held_out is not None and is_due and not self.has_diverged:
                 evaluation = self._evaluate(*held_out, keep_best=limits.patience is not None)
             self.seconds = time.perf_counter() - started
             self.history.append({**asdict(step), "seconds": self.seconds})
-            if self.diverged:
+            if self.has_diverged:
                 return "diverged"
             if after_step(step, evaluation):
                 return "stopped"
-            status = self._reached_limit(limits)
+            status = self._find_reached_limit(limits)
             if status is None and limits.deadline.beyond(share=1.0):
                 return "time"
         return status
@@ -156,12 +156,12 @@ class Training:
     def partial_step(self, X: Rows, targets: FloatArray) -> None:
         """Take a step outside of a run, unless the run has diverged; forget the best function."""
         self.best = None
-        if not self.diverged:
+        if not self.has_diverged:
             step = self._step(X, targets)
             self.history.append({**asdict(step), "seconds": self.seconds})
 
     @property
-    def diverged(self) -> bool:
+    def has_diverged(self) -> bool:
         f = self.machine.expansion
         # NaN must count as divergence too, so this negates comparisons.
         return not (f.squared_norm < _MAX_NORM**2 and np.abs(f.constant).max() < _MAX_NORM)
@@ -209,15 +209,14 @@ class Training:
             return LearnedFunction(f.weights(), f.constant, self.machine.iteration)
         return LearnedFunction(f.averaged_weights(), f.averaged_constant, self.machine.iteration)
 
-    def _reached_limit(self, limits: Limits) -> str | None:
-        """Return the limit that the steps so far have reached, or None."""
+    def _find_reached_limit(self, limits: Limits) -> str | None:
         if self._has_settled(limits):
             return "patience"
         return "max_steps" if self.machine.iteration >= limits.max_steps else None
 
     def _evaluate(self, rows: PreparedRows, targets: FloatArray, keep_best: bool) -> Evaluation:
         current, f = self._current(), self.machine.expansion
-        groups = in_groups(current.weights, f.block_columns * f.group_blocks)
+        groups = split_into_groups(current.weights, f.block_columns * f.group_blocks)
         responses = self.machine.products.responses(rows, groups, f.n_blocks)
         responses += current.constant
         loss = float(self.machine.loss.comparable_value(responses, targets).sum()) / len(targets)
@@ -237,7 +236,9 @@ class Training:
         return min(losses) >= earlier - limits.tol * abs(earlier)
 
 
-def in_groups(weights: NDArray[np.float32], group_columns: int) -> list[NDArray[np.float32]]:
+def split_into_groups(
+    weights: NDArray[np.float32], group_columns: int
+) -> list[NDArray[np.float32]]:
     return [weights[k : k + group_columns] for k in range(0, len(weights), group_columns)]
 
 
@@ -251,7 +252,7 @@ def check_function(state: State, weights: str, constant: str, block_columns: int
 
 
 def check_records(state: State, name: str, needed: set[str], length: int | None = None) -> None:
-    """Check arrays of :func:`columns_of` from a file: their type, length and names."""
+    """Check arrays of :func:`records_to_columns` from a file: their type, length and names."""
     records = part_in(state, name, dict)
     for array in records.values():
         fits = isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind in "if"
@@ -262,13 +263,13 @@ def check_records(state: State, name: str, needed: set[str], length: int | None 
     require(bool(records) or not length, f"{name} is empty")
 
 
-def columns_of(rows: Sequence[dict[str, float]]) -> dict[str, AnyArray]:
+def records_to_columns(rows: Sequence[dict[str, float]]) -> dict[str, AnyArray]:
     """Return an array for each quantity, given a record for each step."""
     return {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ())}
 
 
-def rows_of(columns: Mapping[str, AnyArray]) -> list[dict[str, float]]:
-    """Return a record for each step, the inverse of :func:`columns_of`."""
+def columns_to_records(columns: Mapping[str, AnyArray]) -> list[dict[str, float]]:
+    """Return a record for each step, the inverse of :func:`records_to_columns`."""
     names = list(columns)
     table = zip(*(columns[name].tolist() for name in names), strict=True)
     return [dict(zip(names, row, strict=True)) for row in table]
