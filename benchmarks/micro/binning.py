@@ -68,20 +68,21 @@ def draw_group(n_columns: int, mean: float) -> GridGroup:
 def cell_cases() -> list[Case]:
     """Time the cells of one tile in eight grids, all in the first-level cache."""
     rng = np.random.default_rng(1)
-    wide = draw_group(CACHED_COLUMNS, 1.0)._wide
-    rows = rng.normal(size=(CACHED_ROWS, CACHED_COLUMNS))
+    grids = draw_group(CACHED_COLUMNS, 1.0)._divided(np.arange(CACHED_COLUMNS))
+    columns = rng.normal(size=(CACHED_COLUMNS, CACHED_ROWS))
+    largest = np.abs(columns).max(axis=1)
     begun = np.zeros((CACHED_ROWS, binning.GROUP), np.int64)
     keys = np.zeros((binning.GROUP, CACHED_ROWS), np.int64)
     ids = rng.integers(0, 256, CACHED_ROWS).astype(np.int32)
     contributions = rng.integers(0, 9, (256, binning.GROUP))
-    cells = binning.GROUP * rows.size
+    cells = binning.GROUP * columns.size
     return [
         Case(
             "add_cells",
-            lambda: binning.add_cells(rows, wide, begun, keys),
+            lambda: binning.add_cells(columns, largest, grids, keys),
             "cell",
             cells,
-            rows.nbytes + begun.nbytes + keys.nbytes,
+            columns.nbytes + 2 * keys.nbytes,
             limit="floors",
             work=cells,
         ),
@@ -98,7 +99,7 @@ def cell_cases() -> list[Case]:
 def table_cases() -> list[Case]:
     """Time what is computed beside: corrected rows, a rebuilt index."""
     rng = np.random.default_rng(5)
-    wide = draw_group(CACHED_COLUMNS, 1.0)._wide
+    wide = draw_group(CACHED_COLUMNS, 1.0)._padded
     values = rng.normal(size=CACHED_COLUMNS * TILE)
     indptr = CACHED_COLUMNS * np.arange(TILE + 1)
     indices = np.tile(np.arange(CACHED_COLUMNS), TILE)

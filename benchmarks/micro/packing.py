@@ -25,7 +25,8 @@ def tile_cases(n_rows: int, n_columns: int) -> list[Case]:
     """Pack all columns from rows in either order and in single precision."""
     X = np.random.default_rng(0).normal(size=(n_rows, n_columns))
     n_tiles = -(-n_rows // packing.TILE)
-    tiles = np.empty((n_tiles, packing.TILE, n_columns))
+    tiles = np.empty((n_tiles, n_columns, packing.TILE))
+    largest = np.empty((n_tiles, n_columns))
     columns, limits = np.arange(n_columns), np.full(n_columns, 1e6)
     flat = np.empty((n_columns, n_rows))
     transpose = "numpy transpose"
@@ -37,7 +38,9 @@ def tile_cases(n_rows: int, n_columns: int) -> list[Case]:
         cases.append(
             Case(
                 f"pack_rows {label}",
-                lambda matrix=matrix: packing.pack_rows(*matrix, 0, columns, limits, tiles),
+                lambda matrix=matrix: packing.pack_rows(
+                    *matrix, 0, columns, limits, tiles, largest
+                ),
                 "cell",
                 X.size,
                 rows.nbytes + tiles.nbytes,

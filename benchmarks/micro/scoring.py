@@ -35,15 +35,16 @@ PEER = "score_grids, 1 output"
 
 
 @allocating_loop
-def all_keys(tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets):  # type: ignore[no-untyped-def]
+def all_keys(tiles, largest, ids, contributions, sparse, dense_grids, sparse_grids, offsets):  # type: ignore[no-untyped-def]
     """Compute the keys of all tiles, one after the other, and keep none."""
-    width = tiles.shape[1]
+    width = tiles.shape[2]
     begun = np.empty((width, binning.GROUP), np.int64)
     keys = np.empty((binning.GROUP, width), np.int64)
     for t in range(tiles.shape[0]):
         binning.tile_keys(
-            t, tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets, begun, keys
-        )
+            t, tiles, largest, ids, contributions, sparse, dense_grids, sparse_grids, offsets,
+            begun, keys,
+        )  # fmt: skip
 
 
 class Candidates:

@@ -42,13 +42,13 @@ def unpacked(block, n_features):
     X = np.zeros((block.n_rows, n_features))
     counts = np.zeros(n_features, np.int64)
     for k, column in enumerate(block.tiled):
-        X[:, column] = block.tiles[:, :, k].reshape(-1)[: block.n_rows]
+        X[:, column] = block.tiles[:, k].reshape(-1)[: block.n_rows]
         counts[column] += 1
     first = 0
     for ids, (columns, values) in zip(block.ids, block.patterns, strict=True):
-        X[:, columns] = values[ids[: block.n_rows] - first]
+        X[:, columns] = values.T[ids[: block.n_rows] - first]
         counts[columns] += 1
-        first += len(values)
+        first += values.shape[1]
     at = np.repeat(np.arange(block.n_rows), np.diff(block.indptr))
     np.add.at(X, (at, block.sparse[block.indices]), block.values)
     counts[block.sparse] += 1
@@ -167,8 +167,8 @@ def test_tail_of_the_last_tile_is_defined():
     X = rows_of_every_kind(1030)
     block = pack_block(X, 0, 1030, plans(33)["tiles"], limits_for(X))
     n_tiles = -(-1030 // TILE)
-    assert block.tiles.shape == (n_tiles, TILE, 33)
-    tail = block.tiles.reshape(-1, 33)[1030:]
+    assert block.tiles.shape == (n_tiles, 33, TILE)
+    tail = block.tiles.transpose(0, 2, 1).reshape(-1, 33)[1030:]
     np.testing.assert_array_equal(tail, np.tile(X[-1:], (n_tiles * TILE - 1030, 1)))
 
 
@@ -185,7 +185,7 @@ def test_patterns_beyond_a_table_fall_back_to_tiles():
     assert len(pack_block(X, 0, len(X), plans(1)["patterns"], limits_for(X)).ids) == 0
     fewer = X[4:]
     block = pack_block(fewer, 0, len(fewer), plans(1)["patterns"], limits_for(fewer))
-    assert block.patterns[0][1].shape == (MAX_PATTERNS, 1)
+    assert block.patterns[0][1].shape == (1, MAX_PATTERNS)
     np.testing.assert_array_equal(unpacked(block, 1), fewer)
 
 

@@ -77,13 +77,19 @@ def zero_keys_of(wide):
     return wide[2] * np.floor(cells).astype(np.int64)
 
 
-def add_cells(rows, wide, begun):
+def divided(grids):
+    """Return the parameters of the columns that each grid divides, grid after grid."""
+    at, columns = np.nonzero(grids[0])
+    starts = np.searchsorted(at, np.arange(len(grids[0]) + 1))
+    return starts, np.ascontiguousarray(columns), *(part[at, columns] for part in grids)
+
+
+def add_cells(rows, grids, begun):
     """Call the loop on rows of any number, filled up with zeros."""
     n = -(-len(rows) // CELL_ROWS) * CELL_ROWS
-    filled, before = np.zeros((n, rows.shape[1])), np.zeros((n, binning.GROUP), np.int64)
-    filled[: len(rows)], before[: len(rows)] = rows, begun
-    keys = np.full((binning.GROUP, n), -1)
-    binning.add_cells(filled, wide, before, keys)
+    filled, keys = np.zeros((rows.shape[1], n)), np.zeros((binning.GROUP, n), np.int64)
+    filled[:, : len(rows)], keys[:, : len(rows)] = rows.T, begun
+    binning.add_cells(filled, np.abs(filled).max(axis=1, initial=0.0), divided(grids), keys)
     return keys[:, : len(rows)]
 
 
@@ -97,9 +103,10 @@ def block_arguments(rows, grids, offsets, width):
     tiled, patterned, sparse = np.array_split(np.arange(n_columns), 3)
     n_tiles = -(-n_rows // width)
     padded = rows[np.minimum(np.arange(n_tiles * width), n_rows - 1)]
-    tiles = np.ascontiguousarray(padded[:, tiled]).reshape(n_tiles, width, len(tiled))
+    tiles = padded[:, tiled].reshape(n_tiles, width, len(tiled))
+    tiles = np.ascontiguousarray(tiles.transpose(0, 2, 1))
     patterns, ids = np.unique(padded[:, patterned], axis=0, return_inverse=True)
-    contributions = add_cells(patterns, eight_wide(part_of(grids, patterned)), 0)
+    contributions = add_cells(patterns, part_of(grids, patterned), 0)
     sparse_grids = eight_wide(part_of(grids, sparse))
     zero_keys = zero_keys_of(sparse_grids)
     wide_offsets = np.zeros(binning.GROUP, np.int64)
@@ -107,10 +114,11 @@ def block_arguments(rows, grids, offsets, width):
     return (
         n_rows,
         tiles,
+        np.abs(tiles).max(axis=2),
         ids.reshape(1, -1).astype(np.int32),
         np.ascontiguousarray(contributions.T),
         nonzeros(rows[:, sparse]),
-        eight_wide(part_of(grids, tiled)),
+        divided(part_of(grids, tiled)),
         (sparse_grids, zero_keys),
         wide_offsets + zero_keys.sum(axis=0),
     )
@@ -144,11 +152,26 @@ def empty_tables(n_grids: int, n_bins: int):
 def test_add_cells_matches_the_slow_implementation(seed, n_grids, n_columns, n_rows):
     grids = make_grids(seed, n_grids, n_columns)
     rows = make_rows(seed, n_rows, n_columns)
-    begun = np.random.default_rng(seed).integers(-(2**63), 2**63, (n_rows, binning.GROUP))
-    keys = add_cells(rows, eight_wide(grids), begun)
+    begun = np.random.default_rng(seed).integers(-(2**63), 2**63, (binning.GROUP, n_rows))
+    keys = add_cells(rows, grids, begun)
     expected = keys_twin(rows, grids, np.zeros(n_grids, np.int64))
-    np.testing.assert_array_equal(keys[:n_grids], begun.T[:n_grids] + expected)
-    np.testing.assert_array_equal(keys[n_grids:], begun.T[n_grids:])
+    np.testing.assert_array_equal(keys[:n_grids], begun[:n_grids] + expected)
+    np.testing.assert_array_equal(keys[n_grids:], begun[n_grids:])
+
+
+@pytest.mark.parametrize("limit", [2.0**39 - 1.0, 2.0**50, 2.0**62])
+def test_cells_of_any_size_are_exact(limit):
+    sizes = np.array([1.0, 2.0**31, 2.0**39 - 2.0, 2.0**50 - 1.0, 2.0**51, 2.0**53, 2.0**62, 1e300])
+    columns = np.concatenate([sizes, -sizes])[:, None] + np.array([0.0, 0.5, 1.0])
+    grids = (
+        np.ones((1, 1)),
+        np.full((1, 1), 0.25),
+        np.full((1, 1), 2**63 - 25),
+        np.full((1, 1), limit),
+    )
+    for rows in columns:
+        expected = keys_twin(rows[:, None], grids, np.array([3]))
+        np.testing.assert_array_equal(add_cells(rows[:, None], grids, 3)[:1], expected)
 
 
 @given(SEEDS, st.integers(1, 40), st.integers(0, 6), st.integers(1, 8), st.data())

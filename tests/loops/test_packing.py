@@ -59,7 +59,7 @@ def clipped(values: NDArray[np.float64], limits: NDArray[np.float64]) -> NDArray
 def tiles_twin(X, first_tile, columns, limits, n_tiles, width):
     rows = np.minimum(np.arange(n_tiles * width) + first_tile * width, len(X) - 1)
     values = clipped(X[np.ix_(rows, columns)].astype(np.float64), limits)
-    return values.reshape(n_tiles, width, len(columns))
+    return values.reshape(n_tiles, width, len(columns)).transpose(0, 2, 1)
 
 
 def odd_multipliers(n: int, seed: int = 0) -> NDArray[np.int64]:
@@ -78,8 +78,11 @@ def hash_twin(row: NDArray[Any], multipliers: NDArray[np.int64]) -> int:
 def pack(X, first_tile, columns, limits, tiles) -> bool:
     """Pack a matrix of either order as the library gives it to the loop: flat, and its strides."""
     strides = tuple(stride // X.itemsize for stride in X.strides)
-    flat = readonly(X.reshape(-1, order="A"))
-    return packing.pack_rows(flat, strides, len(X), first_tile, columns, limits, tiles)
+    flat, largest = readonly(X.reshape(-1, order="A")), np.full(tiles.shape[:2], -1.0)
+    matrix = flat, strides, len(X)
+    is_clipped = packing.pack_rows(*matrix, first_tile, columns, limits, tiles, largest)
+    np.testing.assert_array_equal(largest, np.abs(tiles).max(axis=2))
+    return is_clipped
 
 
 def number_twin(hashes: NDArray[np.int64]) -> tuple[list[int], list[int]]:
@@ -103,9 +106,11 @@ def test_pack_rows_matches_the_slow_implementation(X, width, data):
     limits = limits[: len(columns)]
     first_tile = data.draw(st.integers(0, (len(X) - 1) // width))
     n_tiles = -(-len(X) // width) - first_tile
-    tiles = np.full((n_tiles, width, len(columns)), np.nan)
-    pack(X, first_tile, columns, limits, tiles)
+    tiles = np.full((n_tiles, len(columns), width), np.nan)
+    is_clipped = pack(X, first_tile, columns, limits, tiles)
     expected = tiles_twin(X, first_tile, columns, limits, n_tiles, width)
+    inside = X[first_tile * width :, columns].astype(np.float64)
+    assert is_clipped == (np.abs(inside) > limits).any()
     np.testing.assert_array_equal(tiles, expected)
     np.testing.assert_array_equal(np.signbit(tiles), np.signbit(expected))
 
@@ -115,7 +120,7 @@ def test_pack_rows_fills_tiles_of_the_usual_width(n_rows):
     X = np.random.default_rng(n_rows).normal(size=(n_rows, 3))
     columns, limits = np.array([2, 0]), np.array([0.5, LARGEST])
     n_tiles = -(-n_rows // packing.TILE)
-    tiles = np.full((n_tiles, packing.TILE, 2), np.nan)
+    tiles = np.full((n_tiles, 2, packing.TILE), np.nan)
     pack(X, 0, columns, limits, tiles)
     expected = tiles_twin(X, 0, columns, limits, n_tiles, packing.TILE)
     np.testing.assert_array_equal(tiles, expected)
@@ -124,8 +129,8 @@ def test_pack_rows_fills_tiles_of_the_usual_width(n_rows):
 def test_pack_rows_accepts_empty_tiles_and_columns():
     X = np.ones((5, 2))
     none, everything = np.empty(0, np.int64), np.arange(2)
-    assert not pack(X, 0, everything, np.zeros(2), np.empty((0, 8, 2)))
-    assert not pack(X, 0, none, np.ones(0), np.empty((1, 8, 0)))
+    assert not pack(X, 0, everything, np.zeros(2), np.empty((0, 2, 8)))
+    assert not pack(X, 0, none, np.ones(0), np.empty((1, 0, 8)))
 
 
 @pytest.mark.parametrize("hash_part", [packing.hash_rows, packing.hash_columns])

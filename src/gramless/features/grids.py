@@ -46,8 +46,9 @@ _MAX_LONG_CELL = 2.0**62
 _MAX_TERM = 1e100
 _MAX_CACHED_COLUMNS = 4  # sets of columns whose parameters a group of grids caches
 _MIN_THREADED_CODES = 1 << 15
-# Rows times columns times grids from which a plan of the columns saves more than the one or two
-# milliseconds that it takes.
+# Grids that divide fewer columns each are faster from tiles, of which they read only these columns.
+_MIN_PLANNED_COLUMNS = 6
+# Cells from which a plan of the columns saves more than the one or two milliseconds that it takes.
 _MIN_PLANNED_CELLS = 1 << 24
 # Fewer codes stay in 16 bits, because the loops for 8 bits would have to be compiled first.
 _MIN_8_BIT_CODES = 1 << 20
@@ -68,10 +69,11 @@ _NO_SPARSE: tuple[tuple[AnyArray, ...], AnyArray] = (
 )
 
 CodeType = type[np.unsignedinteger]
-# Number of rows; tiles; pattern of each row; keys of the patterns; CSR parts; parameters of dense
-# and of sparse columns; offsets of the hashes.
+# Number of rows; tiles and their largest values; pattern of each row; keys of the patterns; CSR
+# parts; parameters of dense and of sparse columns; offsets of the hashes.
 BlockArguments: TypeAlias = tuple[
     int,
+    FloatArray,
     FloatArray,
     NDArray[np.int32],
     IntArray,
@@ -97,16 +99,20 @@ class GridGroup:
         if n_sparse == self.shifts.shape[1]:
             sparse = self._padded, self._zero_keys
         elif n_sparse > 0:
-            sparse = self._columns(block.sparse), self._zero_keys[block.sparse]
+            sparse = (
+                tuple(part[block.sparse] for part in self._padded),
+                self._zero_keys[block.sparse],
+            )
         if n_sparse > 0:
             offsets = offsets + sparse[1].sum(axis=0)
         return (
             block.n_rows,
             block.tiles,
+            block.largest,
             block.ids,
             self._pattern_keys(block) if block.patterns else _NO_CONTRIBUTIONS,
             (block.indptr, block.indices, block.values),
-            self._padded if block.all_tiled else self._columns(block.tiled),
+            self._divided(block.tiled),
             sparse,
             offsets,
         )
@@ -125,12 +131,22 @@ class GridGroup:
         cells = np.floor(np.clip((0.0 - shifts) * inverse, -limits, limits))
         return multipliers * cells.astype(np.int64)
 
-    def _columns(self, columns: IntArray) -> tuple[AnyArray, ...]:
+    def _divided(self, columns: IntArray) -> tuple[AnyArray, ...]:
+        """Return the parameters of the columns that each grid divides, grid after grid.
+
+        They are the start of each grid's parameters, the positions in ``columns``, inverse widths,
+        shifts, multipliers and limits.
+        """
         # Predictions of single rows use the same columns each time.
         cache, key = self._cached_columns, columns.tobytes()
         parameters = cache.get(key)
         if parameters is None:
-            parameters = tuple(part[columns] for part in self._padded)
+            grids, positions = np.nonzero(self.inverse_widths[:, columns])
+            starts = np.searchsorted(grids, np.arange(len(self.offsets) + 1))
+            at = grids, columns[positions]
+            parts = self.inverse_widths[at], self.shifts[at], self.multipliers[at]
+            positions = np.ascontiguousarray(positions)
+            parameters = starts, positions, *parts, limits_of_cells(*parts)
             if len(cache) >= _MAX_CACHED_COLUMNS:
                 cache.clear()
             cache[key] = parameters
@@ -142,12 +158,15 @@ class GridGroup:
 
     def _pattern_keys(self, block: PackedBlock) -> IntArray:
         """Return the contribution of each pattern to the keys of each grid."""
-        parts = []
+        n_patterns = sum(values.shape[1] for _, values in block.patterns)
+        contributions, start = np.zeros((n_patterns, GROUP), np.int64), 0
         for columns, values in block.patterns:
-            zeros = np.zeros((len(values), loops.GROUP), np.int64)
-            parts.append(np.empty(zeros.T.shape, np.int64))
-            loops.add_cells(values, self._columns(columns), zeros, parts[-1])
-        return np.ascontiguousarray(np.concatenate(parts, axis=1).T)
+            keys = np.zeros((GROUP, values.shape[1]), np.int64)
+            largest = np.abs(values).max(axis=1)
+            loops.add_cells(values, largest, self._divided(columns), keys)
+            contributions[start : start + len(keys.T)] = keys.T
+            start += len(keys.T)
+        return contributions
 
     @cached_property
     def _padded_offsets(self) -> IntArray:
@@ -214,7 +233,7 @@ class BinTables:
         arguments, workspace = group.prepare(block), key_workspace(block)
         tile, most, flat = 0, np.full(len(self.counts), _MAX_BINS), writable_flat_rows(codes)
         while tile < len(block.tiles):
-            if tile > 0 or int(self.counts.max()) + block.tiles.shape[1] >= self.table.shape[1]:
+            if tile > 0 or int(self.counts.max()) + block.tiles.shape[2] >= self.table.shape[1]:
                 self._enlarge()
             tables = self.slots, self.bits, self.table, self.counts
             tile = loops.number_block(tile, *arguments, *tables, most, *flat, *workspace)
@@ -259,7 +278,7 @@ def numbered_keys(keys: IntArray) -> tuple[IntArray, IntArray]:
 
 def key_workspace(block: PackedBlock) -> tuple[IntArray, IntArray]:
     """Return work arrays for the keys of a tile of the block's rows in a group of grids."""
-    width = block.tiles.shape[1]
+    width = block.tiles.shape[2]
     return np.empty((width, GROUP), np.int64), np.empty((GROUP, width), np.int64)
 
 
@@ -415,9 +434,9 @@ class Grids:
 
         Codes number the bins of each grid from 1, in order of first appearance. Their type is the
         smallest of uint8, uint16 and uint32, but not uint8 for less than a million codes. On one
-        core this takes about ``0.14 * n_features + 1.5`` ns per dense row and grid, and less for
-        columns of few values and for CSR. In addition to the codes it takes 16 MB and 24 bytes per
-        bin.
+        core this takes about ``0.14 * k + 1.5`` ns per dense row and grid that divides k columns,
+        and less for many columns of few values and for CSR. In addition to the codes it takes 16 MB
+        and 24 bytes per bin.
         """
         known = self._empty_bins(X.shape[0], n_jobs)
         shape = len(self), X.shape[0]
@@ -566,11 +585,12 @@ class KnownBins:
             yield start, stop, pack_block(X, start, stop, plan, self._limits, n_jobs)
 
     def _plan(self, X: Rows) -> ColumnPlan:
-        n_cells = X.shape[0] * len(self._divided) * len(self.grids)
-        # A round of growth has at most 27 grids, for which a plan would cost more than it saves.
-        if n_cells < _MIN_PLANNED_CELLS and not sp.issparse(X):
-            return ColumnPlan(self._divided, (), np.empty(0, np.int64))
-        return plan_columns(X, self._divided)
+        n_divided = np.count_nonzero(np.isfinite(self.grids.widths))
+        is_planned = n_divided >= _MIN_PLANNED_COLUMNS * len(self.grids)
+        is_planned = is_planned and X.shape[0] * n_divided >= _MIN_PLANNED_CELLS
+        if is_planned or sp.issparse(X):
+            return plan_columns(X, self._divided)
+        return ColumnPlan(self._divided, (), np.empty(0, np.int64))
 
     def learn_block(self, block: PackedBlock, codes: AnyArray, n_jobs: int | None) -> bool:
         """Write the codes of a block and add new bins, see :meth:`BinTables.learn`."""

@@ -13,9 +13,18 @@ import numpy as np
 from numba.extending import register_jitable
 
 from gramless.loops.compile import inner_loop, loop
-from gramless.loops.simd import CELL_ROWS, add_cells_8, add_keys_8, add_sparse_cells_8, set_keys_8
+from gramless.loops.simd import (
+    BITS_OF_ZERO,
+    CELL_ROWS,
+    add_keys_8,
+    add_near_cells,
+    add_sparse_cells_8,
+    set_keys_8,
+    transpose_keys_8,
+)
 
-GROUP = 8  # grids per call: eight 64-bit lanes, which share one pass over the rows
+GROUP = 8  # grids per call: eight 64-bit lanes, which share one pass over patterns and non-zeros
+_MAX_NEAR = 2.0**50  # cells below this are converted to integers by an addition
 
 FIRST_BITS = 12  # initial bits of a growing index
 _RUN, _JUMPS = 8, 64  # consecutive slots that a search probes, and how often it restarts elsewhere
@@ -24,30 +33,51 @@ _HALF = np.uint64(32)
 
 
 @inner_loop
-def cells_of_rows(rows, grids, begun, keys):
-    """Set ``keys`` to ``begun + sum multiplier * floor((x - shift) * inverse_width)``.
-
-    ``rows`` (n, n_columns), ``begun`` (n, GROUP) and ``keys`` (GROUP, n) are C-contiguous, n a
-    multiple of ``CELL_ROWS``. ``grids`` are (inverse_widths, shifts, multipliers, limits), each
-    (n_columns, GROUP); cells are clipped to ``+-limits``.
-    """
-    n_rows, n_columns = rows.shape
-    for i in range(0, n_rows, CELL_ROWS):
-        add_cells_8(rows, i * n_columns, n_columns, grids, begun, i * GROUP, keys, i, n_rows)
+def add_far_cells(column, inverse, shift, multiplier, limit, keys):
+    """Add ``multiplier * floor((x - shift) * inverse)`` to keys, with cells clipped to a limit."""
+    for i in range(len(column)):
+        scaled = (column[i] - shift) * inverse
+        scaled = scaled if scaled > -limit else -limit
+        scaled = scaled if scaled < limit else limit
+        keys[i] += multiplier * np.int64(np.floor(scaled))
 
 
 @loop
-def add_cells(rows, grids, begun, keys):
-    """Call :func:`cells_of_rows` from Python."""
-    cells_of_rows(rows, grids, begun, keys)
+def add_cells(columns, largest, grids, keys):
+    """Add ``sum multiplier * floor((x - shift) * inverse_width)`` to the keys of rows.
+
+    ``columns`` (n_columns, n) and ``keys`` (at least n_grids, n) are C-contiguous, n a multiple of
+    ``CELL_ROWS``; ``largest`` (n_columns,) are the largest absolute values. ``grids`` are (starts,
+    columns, inverse_widths, shifts, multipliers, limits): grid g divides the columns from
+    ``starts[g]`` to ``starts[g + 1]``. Cells are clipped to ``+-limits``.
+    """
+    starts, divided, inverse, shifts, multipliers, limits = grids
+    n_rows = columns.shape[1]
+    for g in range(len(starts) - 1):
+        start, stop = starts[g], starts[g + 1]
+        added, is_near = np.int64(0), True
+        for q in range(start, stop):
+            bound = (largest[divided[q]] + abs(shifts[q])) * inverse[q]
+            is_near = is_near and bound < min(limits[q], _MAX_NEAR)
+            added -= multipliers[q] * BITS_OF_ZERO
+        if is_near:
+            grid = divided, inverse, shifts, multipliers
+            for i in range(0, n_rows, CELL_ROWS):
+                to = g * n_rows + i
+                add_near_cells(columns, i, n_rows, grid, start, stop, added, keys, to)
+        else:
+            for q in range(start, stop):
+                column = columns[divided[q]]
+                add_far_cells(column, inverse[q], shifts[q], multipliers[q], limits[q], keys[g])
 
 
 @inner_loop
 def add_sparse_cells(indptr, indices, values, start, stop, grids, zero_keys, keys):
     """Update the keys (n, GROUP) of zero rows by the non-zeros of rows ``start:stop``.
 
-    ``grids`` are as in :func:`add_cells`; ``zero_keys`` (n_columns, GROUP) are the contributions of
-    a zero in each column, which are replaced. All arrays are contiguous.
+    ``grids`` are (inverse_widths, shifts, multipliers, limits), each (n_columns, GROUP), and
+    ``zero_keys`` (n_columns, GROUP) the contributions of a zero in each column, which are replaced.
+    All arrays are contiguous.
     """
     for i in range(start, stop):
         add_sparse_cells_8(
@@ -194,30 +224,37 @@ def index_bins(table, counts, slots, bits):
 
 @inner_loop
 def tile_keys(
-    t, tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets, begun, keys
+    t, tiles, largest, ids, contributions, sparse, dense_grids, sparse_grids, offsets, begun, keys
 ):
     """Compute the keys of tile ``t`` for a group of grids into ``keys`` (GROUP, width).
 
     ``begun`` (width, GROUP) is scratch memory for keys without the dense columns.
     """
     width = len(begun)
-    for i in range(width):
-        set_keys_8(begun, i * GROUP, offsets, 0)
-    for p in range(ids.shape[0]):
-        add_patterns(ids[p, t * width : (t + 1) * width], contributions, begun)
     indptr, indices, values = sparse
-    if len(indices) > 0:
-        start, n_rows = t * width, len(indptr) - 1
-        stop = start + width if start + width < n_rows else n_rows
-        parts, zero_keys = sparse_grids
-        add_sparse_cells(indptr, indices, values, start, stop, parts, zero_keys, begun)
-    cells_of_rows(tiles[t], dense_grids, begun, keys)
+    if len(ids) + len(indices) > 0:
+        for i in range(width):
+            set_keys_8(begun, i * GROUP, offsets, 0)
+        for p in range(len(ids)):
+            add_patterns(ids[p, t * width : (t + 1) * width], contributions, begun)
+        if len(indices) > 0:
+            start, n_rows = t * width, len(indptr) - 1
+            stop = start + width if start + width < n_rows else n_rows
+            parts, zero_keys = sparse_grids
+            add_sparse_cells(indptr, indices, values, start, stop, parts, zero_keys, begun)
+        for i in range(0, width, 8):
+            transpose_keys_8(begun, i * GROUP, keys, i, width)
+    else:
+        for g in range(GROUP):
+            for i in range(width):
+                keys[g, i] = offsets[g]
+    add_cells(tiles[t], largest[t], dense_grids, keys)
 
 
 @loop
 def number_block(
-    first_tile, n_rows, tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets,
-    slots, bits, table, counts, most, codes, stride, begun, keys,
+    first_tile, n_rows, tiles, largest, ids, contributions, sparse, dense_grids, sparse_grids,
+    offsets, slots, bits, table, counts, most, codes, stride, begun, keys,
 ):  # fmt: skip
     """Number the bins of a block of rows for a group of grids; see :func:`number_codes`.
 
@@ -226,14 +263,15 @@ def number_block(
     the keys of a tile. Returns the next tile, before which tables must be enlarged if it is not
     behind the last, or -1 if a new key has no slot, after which the tables are invalid.
     """
-    width = tiles.shape[1]
+    width = tiles.shape[2]
     for t in range(first_tile, tiles.shape[0]):
         for g in range(len(counts)):
             if counts[g] + width >= table.shape[1] and most[g] >= table.shape[1]:
                 return t
         tile_keys(
-            t, tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets, begun, keys
-        )
+            t, tiles, largest, ids, contributions, sparse, dense_grids, sparse_grids, offsets,
+            begun, keys,
+        )  # fmt: skip
         start = t * width
         stop = start + width if start + width < n_rows else n_rows
         for g in range(len(counts)):

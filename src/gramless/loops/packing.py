@@ -4,34 +4,53 @@ from __future__ import annotations
 
 import numpy as np
 
-from gramless.loops.compile import loop
+from gramless.loops.compile import inner_loop, loop
 
 _MAX_PROBES = 256
+_WITHOUT_SIGN = 2**63 - 1
 
 TILE = 512  # rows per tile: rows and keys stay in the cache, and each table is used often
 
 
+@inner_loop
+def largest_bits(numbers):
+    """Return the bits of the largest absolute value, or of a NaN if there is one."""
+    # The order of floats without a sign is that of their bits.
+    bits, largest = numbers.view(np.int64), np.int64(0)
+    for i in range(len(bits)):
+        largest = max(largest, bits[i] & _WITHOUT_SIGN)
+    return largest
+
+
 @loop
-def pack_rows(numbers, strides, n_rows, first_tile, columns, limits, tiles):
-    """Copy columns of a matrix into rows of float64, clipped to ``+-limits``.
+def pack_rows(numbers, strides, n_rows, first_tile, columns, limits, tiles, largest):
+    """Copy columns of a matrix into tiles of float64, clipped to ``+-limits``.
 
     The matrix is flat: row i and column j are at ``i * strides[0] + j * strides[1]``. ``tiles``
-    (n_tiles, width, n_columns) starts at tile ``first_tile`` of the rows; the last row fills the
-    end of the last tile, so that no number is undefined. Returns whether a number was clipped.
+    (n_tiles, n_columns, width) starts at tile ``first_tile`` of the rows; the last row fills the
+    end of the last tile, so that no number is undefined. ``largest`` (n_tiles, n_columns) gets the
+    largest absolute values in the tiles. Returns whether a number was clipped.
     """
-    n_tiles, width, n_columns = tiles.shape
-    last, down, across = n_rows - 1, np.uint64(strides[0]), np.uint64(strides[1])
+    n_tiles, n_columns, width = tiles.shape
+    down, across = np.uint64(strides[0]), np.uint64(strides[1])
+    bits_of_largest = largest.view(np.int64)
     is_clipped = False
     for t in range(n_tiles):
         origin = (first_tile + t) * width
-        for i in range(width):
-            row = np.uint64(min(origin + i, last)) * down
-            for c in range(n_columns):
-                place, limit = row + np.uint64(columns[c]) * across, limits[c]
-                value = np.float64(numbers[place])
-                inside = min(max(value, -limit), limit)
-                is_clipped |= inside != value
-                tiles[t, i, c] = inside
+        n_inside = min(width, n_rows - origin)
+        for c in range(n_columns):
+            limit, tile = limits[c], tiles[t, c]
+            start = np.uint64(origin) * down + np.uint64(columns[c]) * across
+            for i in range(n_inside):
+                tile[i] = np.float64(numbers[start + np.uint64(i) * down])
+            for i in range(n_inside, width):
+                tile[i] = tile[n_inside - 1]
+            bits_of_largest[t, c] = largest_bits(tile)
+            if not largest[t, c] <= limit:
+                is_clipped = True
+                for i in range(width):
+                    tile[i] = min(max(tile[i], -limit), limit)
+                bits_of_largest[t, c] = largest_bits(tile)
     return is_clipped
 
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -18,7 +19,11 @@ from numba.core.errors import TypingError
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
-CELL_ROWS = 8  # rows per call of ``add_cells_8``
+CELL_ROWS = 16  # rows per call of ``add_near_cells``
+# Added to a whole number of at most 51 bits, this float has the number in its lowest bits. Only
+# AVX-512 has an instruction that converts vectors of doubles to 64-bit integers.
+_SHIFT_TO_BITS = 1.5 * 2.0**52
+BITS_OF_ZERO = int(np.float64(_SHIFT_TO_BITS).view(np.int64))
 
 _INTEGER = ir.IntType(64)
 _DOUBLES, _INTEGERS = ir.VectorType(ir.DoubleType(), 8), ir.VectorType(_INTEGER, 8)
@@ -57,6 +62,14 @@ class Vectors:
             self._load(kind, self.builder.extract_value(self._arguments[k], i), index)
             for i, kind in enumerate(self._kinds[k])
         ]
+
+    def load_numbers(self, k: int, index: ir.Value) -> list[ir.Value]:
+        """Return the numbers of all arrays of argument k, which is a tuple, at an index."""
+        pointers = [
+            self._data(kind, self.builder.extract_value(self._arguments[k], i))
+            for i, kind in enumerate(self._kinds[k])
+        ]
+        return [self.builder.load(self.builder.gep(pointer, [index])) for pointer in pointers]
 
     def store(self, value: ir.Value, k: int, index: ir.Value) -> None:
         """Write a vector to argument k at an index."""
@@ -200,28 +213,44 @@ def add_keys_8(vectors, out, at, keys, a):
     vectors.store(vectors.builder.add(vectors.load(0, at), added), 0, at)
 
 
-@vector_intrinsic(CELL_ROWS)
-def add_cells_8(vectors, rows, at, n_columns, grids, begun, a, keys, to, stride):
-    """Add the cells of 8 rows to their keys in 8 grids, with all sums in registers.
+@vector_intrinsic(8)
+def transpose_keys_8(vectors, begun, a, keys, to, stride):
+    """Write the keys of 8 rows in 8 grids, 8 per row from ``a`` on, grid by grid.
 
-    ``rows`` are flat rows of ``n_columns`` numbers, from ``at`` on; ``grids`` are flat (inverse
-    widths, shifts, multipliers, limits of cells), 8 per column; ``begun`` are the keys before, 8
-    per row, from ``a`` on. The 8 sums of the first grid are written to ``keys[to:]``, those of each
-    further grid ``stride`` entries later.
+    The 8 keys of the first grid are written to ``keys[to:]``, those of each further grid ``stride``
+    entries later.
     """
-    builder, numbers, sums = vectors.builder, vectors.data(0), []
-    for r in range(CELL_ROWS):
-        first = vectors.load(4, builder.add(a, _INTEGER(8 * r)))
-        sums.append(cgutils.alloca_once_value(builder, first))
-    with cgutils.for_range(builder, n_columns) as columns:
-        column = vectors.load_parts(3, builder.mul(columns.index, _INTEGER(8)))
-        for r in range(CELL_ROWS):
-            row = builder.add(at, builder.mul(n_columns, _INTEGER(r)))
-            number = builder.load(builder.gep(numbers, [builder.add(row, columns.index)]))
-            total = builder.add(builder.load(sums[r]), _key_part(builder, number, *column))
-            builder.store(total, sums[r])
-    for g, part in enumerate(_transposed(builder, [builder.load(total) for total in sums])):
-        vectors.store(part, 6, builder.add(to, builder.mul(stride, _INTEGER(g))))
+    builder = vectors.builder
+    rows = [vectors.load(0, builder.add(a, _INTEGER(8 * r))) for r in range(8)]
+    for g, part in enumerate(_transposed(builder, rows)):
+        vectors.store(part, 2, builder.add(to, builder.mul(stride, _INTEGER(g))))
+
+
+@vector_intrinsic(8)
+def add_near_cells(vectors, columns, at, stride, grid, start, stop, added, keys, to):
+    """Add the cells of ``CELL_ROWS`` rows to their keys in one grid, with all sums in registers.
+
+    ``columns`` are flat columns of ``stride`` numbers, of which those from ``at`` on are taken.
+    ``grid`` are (columns, inverse widths, shifts, multipliers) of the inputs that the grid divides,
+    from ``start`` to ``stop``. Cells have at most 51 bits. Each adds ``BITS_OF_ZERO`` times its
+    multiplier too much, for which ``added`` makes up; it is added to ``keys[to:]`` too.
+    """
+    builder, sums = vectors.builder, []
+    for r in range(0, CELL_ROWS, 8):
+        total = builder.add(vectors.load(7, builder.add(to, _INTEGER(r))), same(builder, added, 8))
+        sums.append(cgutils.alloca_once_value(builder, total))
+    to_bits = same(builder, ir.Constant(ir.DoubleType(), _SHIFT_TO_BITS), 8)
+    with cgutils.for_range_slice(builder, start, stop, _INTEGER(1), _INTEGER) as (q, _):
+        column, *parameters = vectors.load_numbers(3, q)
+        inverse, shift, multiplier = (same(builder, number, 8) for number in parameters)
+        first = builder.add(at, builder.mul(column, stride))
+        for r, total in enumerate(sums):
+            values = vectors.load(0, builder.add(first, _INTEGER(8 * r)))
+            cells = _floor(builder, builder.fmul(builder.fsub(values, shift), inverse))
+            bits = builder.bitcast(builder.fadd(cells, to_bits), _INTEGERS)
+            builder.store(builder.add(builder.load(total), builder.mul(multiplier, bits)), total)
+    for r, total in enumerate(sums):
+        vectors.store(builder.load(total), 7, builder.add(to, _INTEGER(8 * r)))
 
 
 @vector_intrinsic(8)
@@ -250,13 +279,17 @@ def _key_part(
     limit: ir.Value,
 ) -> ir.Value:
     """Return ``multiplier * floor((number - shift) * inverse)``, clipped to ``+-limit``."""
-    kind = ir.FunctionType(_DOUBLES, [_DOUBLES])
-    floor = cgutils.get_or_insert_function(builder.module, kind, "llvm.floor.v8f64")
     scaled = builder.fmul(builder.fsub(same(builder, number, 8), shift), inverse)
     lowest = builder.fneg(limit)
     scaled = builder.select(builder.fcmp_ordered(">", scaled, lowest), scaled, lowest)
     scaled = builder.select(builder.fcmp_ordered("<", scaled, limit), scaled, limit)
-    return builder.mul(multiplier, builder.fptosi(builder.call(floor, [scaled]), _INTEGERS))
+    return builder.mul(multiplier, builder.fptosi(_floor(builder, scaled), _INTEGERS))
+
+
+def _floor(builder: ir.IRBuilder, numbers: ir.Value) -> ir.Value:
+    kind = ir.FunctionType(_DOUBLES, [_DOUBLES])
+    floor = cgutils.get_or_insert_function(builder.module, kind, "llvm.floor.v8f64")
+    return builder.call(floor, [numbers])
 
 
 def _transposed(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
