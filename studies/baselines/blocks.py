@@ -177,7 +177,7 @@ class IndependentBlocks(DenseMap):
             if len(rows):
                 landmarks = self.landmarks_[self.offsets_[k] : self.offsets_[k + 1]]
                 factor = self.factors_[ends[k] - size**2 : ends[k]].reshape(size, size)
-                fill(source.by_differences(landmarks), X[rows], block)
+                fill(source.values_by_differences(landmarks), X[rows], block)
                 Whitening(factor, np.float64)(block)
             return rows, block.astype(dtype, copy=False)
 

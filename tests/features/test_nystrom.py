@@ -31,8 +31,8 @@ from gramless.features.nystrom import (
     Nystrom,
     _ridge,
     cluster_means,
-    ridge_leverage,
-    spread_rows,
+    draw_spread_rows,
+    ridge_leverage_scores,
 )
 from gramless.kernels import (
     Gaussian,
@@ -230,7 +230,7 @@ def noise_in(features: Nystrom, X: NDArray[Any]) -> float:
 
 
 class Strict(Nystrom):
-    most_noise = 0.0
+    max_noise = 0.0
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_seeds_are_drawn_in_proportion_to_squared_distance() -> None:
     gram, counts = Gaussian().gram(X), np.zeros((3, 3))
     for k in range(3000):
         drawn = stream(k, "test")
-        first, second = spread_rows(X, source_of(Gaussian(), 1), 2, drawn, 1)
+        first, second = draw_spread_rows(X, source_of(Gaussian(), 1), 2, drawn, 1)
         counts[first, second] += 1
     squares = 2.0 - 2.0 * gram
     expected = 1000.0 * squares / squares.sum(axis=1, keepdims=True)
@@ -301,7 +301,7 @@ def test_leverage_is_exact_from_all_rows_and_never_too_low_from_some() -> None:
     gram, everyone = Gaussian().gram(X), np.arange(200)
     for sample in (everyone, everyone[::3]):
         chances = np.ones(len(sample))
-        result = ridge_leverage(X, source_of(Gaussian(), 3), everyone, sample, chances, 2)
+        result = ridge_leverage_scores(X, source_of(Gaussian(), 3), everyone, sample, chances, 2)
         exact = exact_leverage(gram, _ridge(gram[np.ix_(sample, sample)], chances))
         if len(sample) == 200:
             np.testing.assert_allclose(result, exact, atol=1e-9)
@@ -338,7 +338,7 @@ def test_predictions_need_kernel_values_only(tail: tuple[int, ...]) -> None:
     assert matrix.matvec(w, out=out) is out
     np.testing.assert_allclose(out, Z @ w, atol=1e-9)
     forgetful = LandmarkMatrix(new, features)
-    forgetful.values_kept = 10
+    forgetful.max_cached_values = 10
     assert forgetful.matvec(w).tobytes() == matrix.matvec(w).tobytes()
     with pytest.raises(InputError, match="rows"):
         matrix.matvec(np.ones(3))

@@ -18,7 +18,7 @@ from gramless.matrices.dense import ComputedMatrix, DenseMatrix
 from gramless.matrices.stacked import HStack, with_ones
 from gramless.matrices.stored import StoredBinnedMatrix, code_file
 from gramless.matrices.transformed import CentredMatrix, RowScaledMatrix
-from gramless.matrices.weighted import ScaledBins, WeightedBinnedMatrix, rounded_factors
+from gramless.matrices.weighted import ScaledBins, WeightedBinnedMatrix, round_factors
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def scaled(sample: Sample) -> Sample:
 def scaled_bins(sample: Sample) -> Sample:
     """Multiply each column by a number of 12 bits."""
     drawn = np.random.default_rng(1).uniform(0.1, 3.0, sample.dense.shape[1])
-    factors = rounded_factors(drawn)
+    factors = round_factors(drawn)
 
     def make(n_jobs: int | None) -> FeatureMatrix:
         bins = sample.make(n_jobs)

@@ -17,7 +17,7 @@ from gramless.features.hybrid import JoinedMaps
 from gramless.losses import Logistic, Multinomial, Squared
 from gramless.matrices.base import Vector
 from gramless.matrices.codes import bytes_of_grid
-from gramless.matrices.weighted import plain_matrix, unscaled_weights
+from gramless.matrices.weighted import remove_factors, unscale_weights
 from gramless.selection.budget import Cost
 from gramless.selection.candidate import REQUIRED_GAIN, Candidate, Fitted, FittedFeatures
 from gramless.selection.candidates.random_features import RandomFeatures
@@ -274,7 +274,7 @@ def test_grown_model_has_the_features_of_all_rows(stepped: SelectedModel) -> Non
     X = draw()
     assert isinstance(stepped.feature_map, GivenBinning)
     assert sorted(np.asarray(stepped.order)) == list(range(len(X)))
-    plain = plain_matrix(stepped.matrix)
+    plain = remove_factors(stepped.matrix)
     np.testing.assert_array_equal(plain.tocsr().toarray(), matrix_twin(stepped, X))
     assert (stepped.settings.grids, stepped.settings.alpha) == ("grown", stepped.alpha)
     assert stepped.bandwidth is None
@@ -359,7 +359,7 @@ def test_smooth_targets_select_a_smooth_kernel() -> None:
     assert result.validation.score < 0.8 * plain.validation.score
     # New rows are predicted by the features that the fit knew, which rounded the smooth ones.
     rows, weights = result.scaler.rows(X[result.order]), result.validation.weights[:-1]
-    natural = unscaled_weights(result.matrix, weights)
+    natural = unscale_weights(result.matrix, weights)
     fitted, dense = result.matrix.matvec(weights), np.asarray(rows)
     bins, *smooth = result.feature_map.maps_
     parts = [bins.transform(dense).toarray(), *(each.transform(dense) for each in smooth)]

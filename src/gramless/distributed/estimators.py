@@ -48,7 +48,7 @@ from gramless.features.hybrid import Hybrid, JoinedMaps, parts_of
 from gramless.features.smooth import SmoothBinning
 from gramless.losses import SmoothPinball
 from gramless.matrices.base import Vector
-from gramless.matrices.weighted import multiplied, plain_matrix, unscaled_weights
+from gramless.matrices.weighted import multiply_first, remove_factors, unscale_weights
 from gramless.selection.bins import prior_deviations, row_counts
 from gramless.selection.selected import SelectedModel
 from gramless.solvers.newton_cg import NewtonCG
@@ -290,14 +290,14 @@ class DaskMachine(_Machine):
                 layout,
                 selection.data.penalty(selected.alpha),
                 both[:, 0],
-                multiplied(np.ascontiguousarray(both[:, 2:]), factors),
+                multiply_first(np.ascontiguousarray(both[:, 2:]), factors),
                 sum(rows.per_block(mean_squares, rows.total)),
                 order if sample.complete and n_chosen == rows.n_rows else None,
                 factors,
                 self.n_jobs,
             )
             solved = self._solve_on_cluster(problem, selection, checkpoint)
-            weights = multiplied(solved.solution.weights, factors)
+            weights = multiply_first(solved.solution.weights, factors)
             solved = replace(solved, solution=replace(solved.solution, weights=weights))
             final = finish_fit(
                 solved,
@@ -317,7 +317,7 @@ class DaskMachine(_Machine):
     ) -> SolvedProblem:
         """Solve with products that the workers compute."""
         start, tighten = warm_start(selection, float(self.tol))
-        start = None if start is None else multiplied(start, 1.0 / problem.factors)
+        start = None if start is None else multiply_first(start, 1.0 / problem.factors)
         tol = tighten * float(self.tol)
         watch, max_iter = selection.watch(), int(self.max_iter)
         state: Resumable
@@ -420,9 +420,9 @@ class DaskMachine(_Machine):
         """
         selected, validation = selection.selected, selection.selected.validation
         if validation is not None and validation.weights is not None:
-            weights = unscaled_weights(selected.matrix, validation.weights)
+            weights = unscale_weights(selected.matrix, validation.weights)
             validation = replace(validation, weights=weights)
-        selected = replace(selected, matrix=plain_matrix(selected.matrix))
+        selected = replace(selected, matrix=remove_factors(selected.matrix))
         first = parts_of(selected.feature_map)[0]
         if known is not None and isinstance(first, BinningMap):
             if validation is not None and validation.weights is not None:

@@ -13,7 +13,7 @@ from gramless.distributed.blocks import Layout, RowBlock
 from gramless.distributed.rows import BlockFunction, ClusterRows, Shared, gram_product
 from gramless.distributed.workspace import Workspace
 from gramless.matrices.base import FeatureMatrix, Vector
-from gramless.matrices.weighted import multiplied, scale_bins
+from gramless.matrices.weighted import multiply_first, scale_bins
 from gramless.penalties import Penalty
 from gramless.solvers.cg import ConjugateRuns, Curvature
 from gramless.solvers.objective import Problem, columns
@@ -48,7 +48,7 @@ class ClusterProblem:
 
     def shared(self, w: Vector) -> Shared:
         """Return weights for the workers, those of unscaled bins."""
-        return Shared(multiplied(w, self.factors))
+        return Shared(multiply_first(w, self.factors))
 
     def sum_over_blocks(
         self,
@@ -58,7 +58,7 @@ class ClusterProblem:
         **vectors: Shared,
     ) -> FloatArray:
         """Return sums over the rows of all blocks, for scaled bins."""
-        return multiplied(
+        return multiply_first(
             self.rows.sum_over_blocks(function, bound, *arguments, **vectors), self.factors
         )
 
@@ -78,7 +78,7 @@ class ClusterProblem:
     def bound(self, w: Vector) -> float:
         """Return an upper bound of the responses to weights (n_columns, K) times any feature."""
         layout, largest_norm = self.layout, self.rows.largest_norm
-        sizes, largest, n_binned = np.abs(multiplied(columns(w), self.factors)), 1.0, 0
+        sizes, largest, n_binned = np.abs(multiply_first(columns(w), self.factors)), 1.0, 0
         bound = np.zeros(sizes.shape[1])
         scales = np.ones(1) if layout.scales is None else layout.scales
         if layout.offsets is not None:

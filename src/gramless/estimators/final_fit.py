@@ -19,7 +19,7 @@ from gramless.losses import Loss
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import take_array_rows
-from gramless.matrices.weighted import first_part, plain_matrix, unscaled_weights
+from gramless.matrices.weighted import first_part, remove_factors, unscale_weights
 from gramless.selection.validation import relative_error
 from gramless.solvers.objective import Solution
 
@@ -87,7 +87,7 @@ def finish_fit(
     dropped if an L1 penalty made the weights sparse, or after rounding unless ``keeps_bins``.
     """
     solution, selected = solved.solution, selection.selected
-    weights = solution.weights if matrix is None else unscaled_weights(matrix, solution.weights)
+    weights = solution.weights if matrix is None else unscale_weights(matrix, solution.weights)
     n_columns = selected.feature_map.n_features_out
     used = np.ones(n_columns, bool)
     if is_sparse:
@@ -168,7 +168,7 @@ def _keep_bins(
     n_jobs: int | None,
 ) -> IntArray:
     """Drop the unused bins, and return the former indices of the kept ones."""
-    first = None if matrix is None else first_part(plain_matrix(matrix))
+    first = None if matrix is None else first_part(remove_factors(matrix))
     # An L1 penalty may have dropped bins before, and large matrices and rows are on disk.
     if isinstance(first, BinnedMatrix) and first.shape[1] == len(used):
         selected = selection.selected

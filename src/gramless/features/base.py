@@ -40,7 +40,7 @@ from gramless.preprocessing.categories import Mask, category_mask, check_categor
 from gramless.preprocessing.median import median_distance
 from gramless.preprocessing.rows import Rows, check_rows, check_width
 
-_BLOCK_ROWS = 1024
+_BLOCK_ROWS = 1024  # rows that a task of ``transform`` computes
 _MAX_NUMBERS_SHOWN = 6  # longer array parameters are abbreviated in a repr
 
 
@@ -80,7 +80,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatefulEsti
         Returns
         -------
         array or csr_array (n_samples, n_features_out)
-            Binning features are a SciPy CSR matrix of float64, with 12 bytes a non-zero, or an
+            Binning features are a SciPy CSR matrix of float64, with 12 bytes per non-zero, or an
             array with ``sparse_output=False``. If ``fit`` has not seen the bin of a row in a grid,
             the row has no non-zero for this grid. Other features are a dense array, float32 if the
             rows are float32, else float64.
@@ -146,7 +146,10 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatefulEsti
 
 
 def as_output(owner: BaseEstimator, features: sp.csr_array) -> AnyArray | sp.csr_array:
-    """Return the features, as an array if ``owner`` has ``sparse_output=False``."""
+    """Return the features, as an array if ``owner`` has ``sparse_output=False``.
+
+    Raise InputError if the array does not fit into memory.
+    """
     if owner.sparse_output:
         return features
     n_rows, n_columns = features.shape
@@ -254,7 +257,7 @@ class SizedMap(FeatureMap):
         y : ignored
             Ignored; present for scikit-learn's interface.
         """
-        return self.fit_rows(self._checked(X))
+        return self.fit_rows(self._check_rows(X))
 
     def check_memory(self, shape: tuple[int, int]) -> None:
         """Raise ``InputError`` if memory is too small for a fit to (n_rows, n_inputs)."""
@@ -285,9 +288,9 @@ class SizedMap(FeatureMap):
         """The distance between rows that the bandwidth scales."""
         return self.check_parameters().metric
 
-    def sketch(self, most: int) -> SizedMap:
-        """Return an unfitted map of the same kernel with a size of at most ``most``."""
-        return self.resized(min(self.size, most))
+    def sketch(self, max_size: int) -> SizedMap:
+        """Return an unfitted map of the same kernel with a size of at most ``max_size``."""
+        return self.resized(min(self.size, max_size))
 
     def resized(self, size: int) -> Self:
         """Return an unfitted map of another size."""
@@ -313,7 +316,7 @@ class SizedMap(FeatureMap):
         kernel = params.get("kernel")
         return params | ({"kernel": as_kernel(kernel)} if callable(kernel) else {})
 
-    def _checked(self, X: TableLike) -> Rows:
+    def _check_rows(self, X: TableLike) -> Rows:
         rows = check_rows(self, X, reset=True)
         check_categories(rows, self._mask(rows))
         return rows
@@ -386,7 +389,7 @@ class DenseMap(SizedMap):
         """Write the features of a block of validated rows into ``out``, with its dtype."""
 
     def fit(self, X: TableLike, y: object = None) -> Self:
-        self._fit_checked(self._checked(X))
+        self._fit_checked(self._check_rows(X))
         return self
 
     def transform(self, X: TableLike) -> AnyArray:

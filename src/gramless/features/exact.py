@@ -52,7 +52,7 @@ class ExactKernel(LandmarkMap):
     landmarks_ : array (n, n_features) of float64
         The training rows, without those that the others represent to 1e-12. They are ordered such
         that each is the one that the earlier ones represent worst. For a precomputed kernel, the
-        numbers of their columns (n,).
+        indices of their columns (n,).
     indices_, factor_, whitening_, n_double_, bandwidth_, seed_
         As in :class:`Nystrom`. All features are computed in float64.
     n_features_in_, feature_names_in_
@@ -103,7 +103,7 @@ class ExactKernel(LandmarkMap):
         landmarks = source.landmarks(X, np.arange(X.shape[0]))
         with one_blas_thread():
             self.indices_ = self._whiten(X, source, landmarks, _CUT)
-            self.steps()
+            self.steps()  # fills the cache
 
     @property
     def _memory_advice(self) -> str:
@@ -127,13 +127,13 @@ class ExactKernel(LandmarkMap):
     def _matrix_of(self, X: Rows) -> LandmarkMatrix:
         return LandmarkMatrix(X, self, np.float64)
 
-    def sketch(self, most: int) -> SizedMap:
+    def sketch(self, max_size: int) -> SizedMap:
         """Return an unfitted Nyström map of the same kernel, for a search on samples of rows."""
         return Nystrom(
             self.kernel,
             bandwidth=self.bandwidth,
             categorical=self.categorical,
-            n_components=min(most, self.max_rows),
+            n_components=min(max_size, self.max_rows),
             random_state=self.random_state,
             n_jobs=self.n_jobs,
         )
@@ -141,7 +141,7 @@ class ExactKernel(LandmarkMap):
     def _values(self) -> Values:
         source = self._source(self.check_parameters())
         if isinstance(source, InputKernel):
-            return source.by_differences(self.landmarks_)
+            return source.values_by_differences(self.landmarks_)
         return source.values_with(self.landmarks_)
 
 

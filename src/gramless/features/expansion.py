@@ -97,7 +97,7 @@ class KernelExpansion(SeparableMap):
         return weights
 
     def factors(self, X: FloatArray, columns: IntArray) -> FloatArray:
-        return self._source().of_columns(X, self.landmarks_, columns)
+        return self._source().gram_of_columns(X, self.landmarks_, columns)
 
     def check_state(self, state: State) -> None:
         as_kernel(self.kernel)

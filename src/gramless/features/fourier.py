@@ -31,14 +31,14 @@ from gramless.preprocessing.rows import Rows, dense_columns
 # indices and indptr of CSR.
 Prepared: TypeAlias = AnyArray | tuple[AnyArray, AnyArray, AnyArray]
 
-_STREAM_FREQUENCIES = 256  # drawn from one random stream
+_STREAM_FREQUENCIES = 256  # frequencies that are drawn from one random stream
 _MAX_ORTHOGONAL = 1024  # mutually orthogonal directions; the cost of each grows with their number
-_MAX_QR_NUMBERS = 1 << 24
-_SMALLEST_UNIFORM = 2.0**-54
+_MAX_QR_NUMBERS = 1 << 24  # numbers of a matrix that is decomposed to get orthogonal directions
+_MIN_UNIFORM = 2.0**-54  # kernels need uniforms above 0
 _HALF_SOBOL_STEP = 2.0**-31  # Sobol points are multiples of twice this, and may be 0
 
-_MAX_BLOCK_ROWS = 192
-_MAX_BLOCK_SUMS = 1 << 17
+_MAX_BLOCK_ROWS = 192  # rows of a projection
+_MAX_BLOCK_SUMS = 1 << 17  # rows times frequencies of a projection
 
 # Products of rows within these limits with frequencies within the exponents stay finite, even if a
 # Hadamard transform adds a million of them, twice.
@@ -111,23 +111,23 @@ class Panels:
         n, n_inputs = frequencies.shape
         lanes = trig.PANEL_BYTES // np.dtype(dtype).itemsize
         padded = np.zeros((-(-n // lanes) * lanes, n_inputs), dtype)
-        padded[:n] = half_turns(frequencies, dtype)
+        padded[:n] = to_half_turns(frequencies, dtype)
         return cls(np.ascontiguousarray(padded.reshape(-1, lanes, n_inputs).swapaxes(1, 2)))
 
     def buffer(self, n_rows: int, sparse: bool) -> AnyArray:
-        """Return the buffer of :meth:`prepare`, which sparse rows do not need."""
+        """Return a buffer for :meth:`prepare`; it is empty for sparse rows, which need none."""
         shape = 0 if sparse else -(-n_rows // trig.GROUP_ROWS) * trig.GROUP_ROWS
         return np.zeros((shape, self.panels.shape[1]), self.panels.dtype)
 
     def prepare(
         self, X: Rows, center: FloatArray, inverse: FloatArray, buffer: AnyArray
     ) -> Prepared:
-        """Return rows less ``center``, times ``inverse``; ``buffer`` is overwritten."""
+        """Return rows minus ``center``, times ``inverse``; ``buffer`` is overwritten."""
         if sp.issparse(X) and center.any():
             X, buffer = X.toarray(), self.buffer(X.shape[0], sparse=False)
         if not sp.issparse(X):
             n_groups = -(-len(X) // trig.GROUP_ROWS)
-            return _scaled(X, center, inverse, buffer)[: n_groups * trig.GROUP_ROWS]
+            return _scale_rows(X, center, inverse, buffer)[: n_groups * trig.GROUP_ROWS]
         limit = _ROW_LIMITS[buffer.dtype.char]
         with np.errstate(over="ignore"):
             values = np.clip(X.data * inverse[X.indices], -limit, limit)
@@ -200,7 +200,7 @@ class HadamardBlocks(Stateful):
         width = max(hadamard.LANES, 1 << (n_inputs - 1).bit_length())
         shape, n_blocks = (max(1, _STREAM_FREQUENCIES // width), width), -(-n_frequencies // width)
         parts = [
-            _hadamard_blocks(kernel, stream(seed, "hadamard frequencies", k), shape)
+            _draw_hadamard_blocks(kernel, stream(seed, "hadamard frequencies", k), shape)
             for k in range(-(-n_blocks // shape[0]))
         ]
         arrays = (np.concatenate(part)[:n_blocks] for part in zip(*parts, strict=True))
@@ -210,7 +210,7 @@ class HadamardBlocks(Stateful):
     def astype(self, dtype: DTypeLike) -> HadamardBlocks:
         """Return the frequencies in half turns, for rows of some dtype."""
         signs, factors = self.signs.astype(dtype), self.factors.astype(dtype)
-        scales = half_turns(self.scales, dtype).astype(dtype)
+        scales = to_half_turns(self.scales, dtype).astype(dtype)
         return HadamardBlocks(signs, self.orders, factors, scales)
 
     def frequencies(self, n_inputs: int) -> FloatArray:
@@ -237,15 +237,15 @@ class HadamardBlocks(Stateful):
         return max(1, min(_MAX_BLOCK_ROWS, _MAX_BLOCK_SUMS // self.chunk))
 
     def buffer(self, n_rows: int, sparse: bool) -> AnyArray:
-        """Return the buffer of :meth:`prepare`."""
+        """Return a buffer for :meth:`prepare`."""
         return np.zeros((n_rows, self.orders.shape[1]), self.signs.dtype)
 
     def prepare(
         self, X: Rows, center: FloatArray, inverse: FloatArray, buffer: AnyArray
     ) -> AnyArray:
-        """Return rows less ``center``, times ``inverse``, padded with zeros."""
+        """Return rows minus ``center``, times ``inverse``, padded with zeros."""
         dense = X.toarray() if sp.issparse(X) else X
-        return _scaled(dense, center, inverse, buffer)[: len(dense)]
+        return _scale_rows(dense, center, inverse, buffer)[: len(dense)]
 
     def project(self, rows: Prepared, first: int, starts: AnyArray, sums: AnyArray) -> None:
         """Write ``starts`` plus products of prepared rows with frequencies from ``first`` on."""
@@ -258,10 +258,9 @@ class HadamardBlocks(Stateful):
         )
 
 
-def _hadamard_blocks(
+def _draw_hadamard_blocks(
     kernel: RadialKernel, generator: np.random.Generator, shape: tuple[int, int]
 ) -> tuple[AnyArray, ...]:
-    """Draw the signs, orders, factors and scales of blocks."""
     width = shape[1]
     signs = generator.integers(0, 2, shape, np.int8) * np.int8(2) - np.int8(1)
     orders = generator.permuted(np.tile(np.arange(width, dtype=np.int32), (shape[0], 1)), axis=1)
@@ -271,11 +270,11 @@ def _hadamard_blocks(
     norms = np.sqrt(8 * width) * np.linalg.norm(factors, axis=1, keepdims=True)
     lengths = np.sqrt(generator.chisquare(width, shape)) / norms
     uniforms = generator.random((lengths.size, kernel.n_uniforms(width)))
-    radii = kernel.radii(np.maximum(uniforms, _SMALLEST_UNIFORM))
+    radii = kernel.radii(np.maximum(uniforms, _MIN_UNIFORM))
     return signs, orders, factors, lengths * radii.reshape(shape)
 
 
-def _scaled(X: AnyArray, center: FloatArray, inverse: FloatArray, buffer: AnyArray) -> AnyArray:
+def _scale_rows(X: AnyArray, center: FloatArray, inverse: FloatArray, buffer: AnyArray) -> AnyArray:
     """Write ``(X - center) * inverse`` to the first rows of ``buffer``, and return it."""
     numbers = X if X.dtype.kind == "f" else X.astype(np.float64)
     arguments = readonly(numbers), readonly(center), readonly(inverse)
@@ -283,13 +282,13 @@ def _scaled(X: AnyArray, center: FloatArray, inverse: FloatArray, buffer: AnyArr
     return buffer
 
 
-def half_turns(frequencies: FloatArray, dtype: DTypeLike) -> FloatArray:
+def to_half_turns(frequencies: FloatArray, dtype: DTypeLike) -> FloatArray:
     """Return frequencies, given in radians, in half turns, which the loops use."""
-    return summable(frequencies / np.pi, dtype)
+    return limit_for_sums(frequencies / np.pi, dtype)
 
 
-def summable(numbers: FloatArray, dtype: DTypeLike) -> FloatArray:
-    """Return numbers with reduced exponents if their sums could overflow."""
+def limit_for_sums(numbers: FloatArray, dtype: DTypeLike) -> FloatArray:
+    """Return numbers, with reduced exponents where sums of them could overflow."""
     return limit_exponents(numbers, _EXPONENT_LIMITS[np.dtype(dtype).char])
 
 
@@ -297,8 +296,8 @@ _MAPS = ("paired", "shifted")
 _SAMPLINGS = ("auto", "iid", "orthogonal", "qmc", "structured")
 # From this number on, structured frequencies are faster and more precise than the others.
 _MIN_STRUCTURED_INPUTS = 256
-_MEDIAN_ROWS = 1000
-_COMPONENT_BYTES = 64  # without the frequency
+_MEDIAN_ROWS = 1000  # ``center_`` is the median of about this many rows
+_COMPONENT_BYTES = 64  # per component, without its frequency
 _FREQUENCY_BYTES = 24.0  # per frequency and input: float64, and panels of both precisions
 _MAX_CACHED_PHASES = 1024  # categories; drawing their phases is the slowest part of a prediction
 
@@ -345,7 +344,7 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
           distance.
         - "auto": "structured" for such kernels and dense rows of at least 256 inputs, else "iid".
 
-        For smooth kernels, all others have a smaller error than "iid".
+        For smooth kernels, all other ways have a smaller error than "iid".
     random_state : int, RandomState or None, default=None
         Seed. A larger ``n_components`` adds frequencies and keeps the others.
     n_jobs : int or None, default=None
@@ -360,8 +359,8 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
         number of features.
     bandwidth_ : array (n_features,)
     center_ : array (n_features,)
-        Subtracted from rows in float64, so that large offsets do not cost digits; 0 for sparse
-        rows.
+        Approximate medians of the inputs; 0 for sparse rows. They are subtracted from rows in
+        float64, so that large offsets do not cost digits.
     spreads_ : array (n_features,)
         Standard deviations of the random phases of categories; 0 for other inputs.
     unit_frequencies_ : array (n_frequencies, n_features) or None
@@ -443,8 +442,8 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
         if self.sampling_ == "structured":
             self.blocks_ = HadamardBlocks.draw(cast(RadialKernel, kernel), self.seed_, n, n_inputs)
         else:
-            # bytes_to_fit assumes structured frequencies for many inputs, because it does not know
-            # whether the rows are sparse.
+            # bytes_to_fit assumes structured frequencies for many inputs, because its arguments do
+            # not say whether the rows are sparse.
             check_memory(
                 f"RandomFourier: {n:,} frequencies of {n_inputs:,} inputs",
                 _FREQUENCY_BYTES * n * n_inputs,
@@ -494,6 +493,7 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
         outputs, n_paired = weights.reshape(len(weights), -1), 2 * self._n_pairs
         shifted = self
         if self.phases_ is not None:
+            # A copy of the map that shares all attributes but the phases.
             shifted = object.__new__(type(self))
             shifted.__dict__.update(self.__dict__, phases_=self.phases_ + np.pi / 2)
         shifted.compute(X, features)
@@ -604,13 +604,15 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
         tables = []
         for j, column in dense_columns(X, categorical):
             values, codes = np.unique(np.rint(column), return_inverse=True)
-            phases = [_category_draws(self.seed_, j, int(v), self._n_frequencies) for v in values]
+            phases = [
+                _draw_category_normals(self.seed_, j, int(v), self._n_frequencies) for v in values
+            ]
             tables.append(((self.spreads_[j] / np.pi * np.stack(phases)).astype(dtype), codes))
         return tables
 
 
 @lru_cache(maxsize=_MAX_CACHED_PHASES)
-def _category_draws(seed: int, position: int, category: int, n: int) -> FloatArray:
+def _draw_category_normals(seed: int, position: int, category: int, n: int) -> FloatArray:
     """Return n normal numbers that depend on the category only, also for unseen ones."""
     generator = stream(seed, f"categories of input {position}", category % 2**64)
     normals = generator.standard_normal(n)
@@ -627,7 +629,7 @@ def _approximate_medians(X: Rows) -> FloatArray:
 
 
 def _phase_deviations(kernel: Kernel, bandwidth: FloatArray) -> FloatArray:
-    """Return deviations of normal phases a, b with ``E cos(a - b) = profile(1 / bandwidth)``."""
+    """Return deviations of normal phases a and b with ``E cos(a - b) = profile(1 / bandwidth)``."""
     if _has_sum(kernel):
         raise KernelError(
             "RandomFourier: a Sum kernel has no random phases for categories; use a Mixture or a "

@@ -23,7 +23,7 @@ from gramless.preprocessing.median import median_distance
 from gramless.preprocessing.rows import Rows, check_rows
 
 
-class SideBySide(FeatureMap):
+class ConcatenatedMaps(FeatureMap):
     """Concatenated features of fitted maps over the same inputs, each times its scale."""
 
     fitted_name: ClassVar[str] = "maps_"
@@ -56,7 +56,7 @@ class SideBySide(FeatureMap):
         return sum(part.n_features_out for part in self.maps_)
 
 
-class JoinedMaps(SideBySide):
+class JoinedMaps(ConcatenatedMaps):
     """Concatenated features of maps that were fitted separately; see :meth:`of`."""
 
     size_unit: ClassVar[str] = "features"
@@ -91,7 +91,7 @@ def parts_of(features: FeatureMap) -> list[FeatureMap]:
     return list(features.maps_) if isinstance(features, JoinedMaps) else [features]
 
 
-class Hybrid(_BaseComposition, SideBySide, SizedMap):
+class Hybrid(_BaseComposition, ConcatenatedMaps, SizedMap):
     """Concatenated features of several maps (Rahimi & Recht 2007, section 6).
 
     Its kernel is the weighted mean of the parts' kernels. The features of part i are multiplied by
@@ -188,7 +188,7 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
             return as_output(self, joined)
         return np.hstack(parts)
 
-    def _checked(self, X: TableLike) -> Rows:
+    def _check_rows(self, X: TableLike) -> Rows:
         rows = check_rows(self, X, reset=True)
         for part in [self, *self._parts()]:
             check_categories(rows, category_mask(part.categorical, rows.shape[1]))
@@ -197,20 +197,24 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
     def fit_rows(self, X: Rows) -> HStack:
         self.check_parameters()
         self.seed_ = seed_from(self.random_state)
-        self.scales_ = np.sqrt(self._shares())
-        self.maps_ = [self._configured_part(i, part, X) for i, part in enumerate(self._parts())]
+        self.scales_ = np.sqrt(self._normalised_weights())
+        self.maps_ = [self._configure_part(i, part, X) for i, part in enumerate(self._parts())]
         matrices = [part.fit_rows(X) for part in self.maps_]
         self.bandwidth_ = self.maps_[0].bandwidth_
         return HStack(matrices, self.scales_)
 
     def check_parameters(self) -> Sum:
-        """Return the mean of the parts' kernels; it is the hybrid's if a bandwidth is given."""
+        """Return the weighted mean of the parts' kernels.
+
+        With ``bandwidth="own"`` it differs from the hybrid's kernel, because parts may have
+        different bandwidths.
+        """
         if isinstance(self.bandwidth, str) and self.bandwidth not in ("own", "median"):
             raise InputError(
                 f"Hybrid: bandwidth must be 'own', 'median' or numbers, got {self.bandwidth!r}."
             )
         kernels = [part.check_parameters() for part in self._parts()]
-        return Sum(kernels, self._shares().tolist())
+        return Sum(kernels, self._normalised_weights().tolist())
 
     def check_state(self, state: State) -> None:
         super().check_state(state)
@@ -237,11 +241,11 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
 
     @property
     def enough_to_search(self) -> int:  # type: ignore[override]
-        """Sum of this size over the parts."""
+        """The sum of this attribute of the parts."""
         return sum(part.enough_to_search for part in self._parts())
 
-    def sketch(self, most: int) -> Self:
-        share = most / self.enough_to_search
+    def sketch(self, max_size: int) -> Self:
+        share = max_size / self.enough_to_search
         parts = self._parts()
         return self._with_parts(
             [part.sketch(max(1, int(share * part.enough_to_search))) for part in parts]
@@ -259,7 +263,7 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
         return hybrid.set_params(maps=list(zip(names, parts, strict=True)) if has_names else parts)
 
     def _parts(self) -> list[SizedMap]:
-        """Return the maps without their names."""
+        """Return the maps without their names; raise InputError if they are invalid."""
         items: list[Any] = list(self.maps)
         have_names = [isinstance(item, tuple) and len(item) == 2 for item in items]
         parts = [item[1] if pair else item for item, pair in zip(items, have_names, strict=True)]
@@ -276,7 +280,7 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
                 raise InputError(f"Hybrid: invalid names of maps: {error}") from error
         return parts
 
-    def _shares(self) -> FloatArray:
+    def _normalised_weights(self) -> FloatArray:
         n_maps = len(self._parts())
         weights = np.ones(n_maps) if self.weights is None else np.asarray(self.weights, float)
         if weights.shape != (n_maps,) or not (np.isfinite(weights) & (weights > 0)).all():
@@ -285,7 +289,7 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
             )
         return weights / weights.sum()
 
-    def _configured_part(self, i: int, part: SizedMap, X: Rows) -> SizedMap:
+    def _configure_part(self, i: int, part: SizedMap, X: Rows) -> SizedMap:
         """Return a clone of part i with the parameters that the hybrid sets."""
         part = clone(part)
         if part.random_state is None:
@@ -300,7 +304,7 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
         bandwidth = bandwidth_vector(self.bandwidth, X.shape[1])
         ratio = 1.0
         if part.metric != self.metric:
-            # The bandwidth is in the metric of the first part.
+            # Numbers refer to the metric of the first part.
             mask = self._mask(X)
             part_median = median_distance(X, self.seed_, mask, part.metric)
             ratio = part_median / median_distance(X, self.seed_, mask, self.metric)

@@ -27,7 +27,7 @@ BLOCK_ROWS = 1024
 # Kernel values computed at a time: matrix products need many rows, and everything else is faster
 # while its data stay in the cache.
 _STRIP_NUMBERS, _TILE_NUMBERS = 1 << 16, 1 << 18
-_MAX_CENTRE = 1e290
+_MAX_CENTRE = 1e290  # differences from a larger centre could overflow
 # Matrix products give |x - l|^2 as |x|^2 + |l|^2 - 2 x'l. Below this fraction of |x|^2, the result
 # has too few correct digits, and is computed from the differences x - l instead.
 _MIN_PRECISE_SHARE = 2.0**-16
@@ -57,8 +57,8 @@ class InputKernel:
     bandwidth: FloatArray
     categorical: Mask
 
-    def subset(self, X: Rows, index: NDArray[np.integer]) -> Rows:
-        """Restrict the training rows to ``index``."""
+    def take_rows(self, X: Rows, index: NDArray[np.integer]) -> Rows:
+        """Return the training rows at ``index``."""
         return X[index]
 
     def landmarks(self, X: Rows, index: NDArray[np.integer]) -> AnyArray:
@@ -67,21 +67,23 @@ class InputKernel:
 
     def gram(self, X: Rows, landmarks: AnyArray, n_jobs: int | None) -> FloatArray:
         """Return the kernel matrix of landmarks as a new array, computed from differences."""
-        return kernel_matrix(self.by_differences(landmarks), landmarks, BLOCK_ROWS, n_jobs)
+        return kernel_matrix(self.values_by_differences(landmarks), landmarks, BLOCK_ROWS, n_jobs)
 
     def values_with(self, landmarks: AnyArray) -> Values:
         """Return a function from rows to their kernel values with landmarks."""
         if isinstance(self.kernel, RadialKernel) and not self.categorical.any():
             return RadialValues(self.kernel, landmarks, self.bandwidth)
-        return self.by_differences(landmarks)
+        return self.values_by_differences(landmarks)
 
-    def by_differences(self, landmarks: AnyArray) -> Values:
+    def values_by_differences(self, landmarks: AnyArray) -> Values:
         """Return the function of :meth:`values_with` without matrix products: precise, but slow."""
         return lambda X: self.kernel.gram(
             dense_rows(X), landmarks, bandwidth=self.bandwidth, categorical=self.categorical
         )
 
-    def of_columns(self, X: FloatArray, landmarks: FloatArray, columns: IntArray) -> FloatArray:
+    def gram_of_columns(
+        self, X: FloatArray, landmarks: FloatArray, columns: IntArray
+    ) -> FloatArray:
         """Return the kernel values of rows that agree with the landmarks in all other columns."""
         return self.kernel.gram(
             X[:, columns],
@@ -97,9 +99,9 @@ class InputKernel:
 
 @dataclass(frozen=True)
 class GivenKernel:
-    """The interface of :class:`InputKernel` for a precomputed kernel; landmarks are columns."""
+    """A precomputed kernel with the methods of :class:`InputKernel`; landmarks are columns."""
 
-    def subset(self, X: Rows, index: NDArray[np.integer]) -> Rows:
+    def take_rows(self, X: Rows, index: NDArray[np.integer]) -> Rows:
         return X[index][:, index]
 
     def landmarks(self, X: Rows, index: NDArray[np.integer]) -> AnyArray:
@@ -125,7 +127,7 @@ class RadialValues:
 
     ``|x - l|^2 = |x|^2 + |l|^2 - 2 x'l`` cancels digits if the distance is smaller than ``|x|``.
     Therefore the mean of the landmarks is subtracted first, except from sparse rows. Distances that
-    would still lose more than about six digits are computed from differences.
+    would still lose more than about five digits are computed from differences.
     """
 
     def __init__(self, kernel: RadialKernel, landmarks: AnyArray, bandwidth: FloatArray) -> None:
@@ -134,7 +136,6 @@ class RadialValues:
             # The inverse of a denormal number is infinite, and NaN times 0.
             self.inverse = in_range(1.0 / bandwidth)
             centre = landmarks.mean(axis=0) if len(landmarks) else np.zeros(len(bandwidth))
-            # Differences from a larger centre could overflow.
             self.centre = np.where(np.abs(centre) <= _MAX_CENTRE, centre, 0.0)
             self.landmarks = in_range((landmarks - self.centre) * self.inverse)
             squares = np.einsum("ij,ij->i", self.landmarks, self.landmarks)
@@ -155,7 +156,7 @@ class RadialValues:
         """Return squared distances after an in-place function of some rows at a time."""
         with np.errstate(over="ignore", invalid="ignore"):
             squares, squared_norms = self._squared_distances(X)
-            for a, b in row_blocks(len(squared_norms), _strip(squares.shape[1])):
+            for a, b in row_blocks(len(squared_norms), _strip_rows(squares.shape[1])):
                 self._correct(X[a:b], squared_norms[a:b], squares[a:b])
                 function(squares[a:b])
         return squares
@@ -256,7 +257,7 @@ class MixedWhitening:
 def fill(values: Values, X: Rows, out: AnyArray) -> None:
     """Write the kernel values of rows to ``out``, converted to its dtype."""
     numbers = _TILE_NUMBERS if isinstance(values, RadialValues) else _STRIP_NUMBERS
-    for a, b in row_blocks(X.shape[0], _strip(out.shape[1], numbers)):
+    for a, b in row_blocks(X.shape[0], _strip_rows(out.shape[1], numbers)):
         out[a:b] = values(X[a:b])
 
 
@@ -270,7 +271,7 @@ def kernel_matrix(
     return gram
 
 
-def _strip(n_columns: int, numbers: int = _STRIP_NUMBERS) -> int:
+def _strip_rows(n_columns: int, numbers: int = _STRIP_NUMBERS) -> int:
     return max(1, numbers // max(1, n_columns))
 
 

@@ -24,8 +24,8 @@ from gramless.preprocessing.categories import category_mask, check_categories
 from gramless.preprocessing.equal_rows import row_hashes
 from gramless.preprocessing.rows import Rows, check_rows, check_width, dense_columns
 
-# Inputs are clipped to this number of standard deviations from their mean, so that outliers are not
-# clusters.
+# With several neighbours, inputs are clipped to this number of standard deviations from their mean,
+# so that outliers are not clusters.
 MAX_DEVIATIONS = 2.0
 _BLOCK_DISTANCES = 1 << 19  # 4 MB of distances between rows and landmarks
 _LANDMARK_BYTES = 16  # per input of a landmark, which is stored unscaled and scaled
@@ -68,7 +68,9 @@ class NearestLandmarks(FeatureMap):
         Categories of the landmarks.
     low_, high_ : array (n_features,)
         Bounds to which inputs are clipped: two standard deviations below and above the mean of the
-        landmarks, or their only two values. If rows are sparse, the bounds include 0.
+        landmarks. For inputs with only two values, with ``n_neighbors=1``, and if the deviation
+        overflows, they are the minimum and maximum of the landmarks. If rows are sparse, the bounds
+        include 0.
     centre_, inverse_ : array (n_features,)
         Offsets and factors of the scaled inputs, ``(x - centre_) * inverse_``.
     categorical_ : array (n_features,) of bool
@@ -209,12 +211,14 @@ class NearestLandmarks(FeatureMap):
             self.low_, self.high_ = np.minimum(self.low_, 0.0), np.maximum(self.high_, 0.0)
             self.centre_ = np.zeros(n_inputs)
         self.inverse_[has_two_values] = 0.0
-        self.category_distance_: float = _neighbour_distance(self._scaled(sample), self.n_neighbors)
+        self.category_distance_: float = _neighbour_distance(
+            self._scale_rows(sample), self.n_neighbors
+        )
         # In standard deviations, a rare value would be far from the other one. The factor is
         # sqrt(1/2) because one-hot encoded categories differ in two columns.
         scale = np.sqrt(0.5) * self.category_distance_
         self.inverse_[has_two_values] = scale / ranges[has_two_values]
-        scaled, levels = self._scaled(sample), self._levels(sample)
+        scaled, levels = self._scale_rows(sample), self._levels(sample)
         kept = _first_of_equal(scaled, levels)
         self.levels_: FloatArray = levels[:, kept]
         landmarks = scaled[kept]
@@ -227,7 +231,7 @@ class NearestLandmarks(FeatureMap):
         self.indices_: NDArray[np.int64] = landmarks.indices.astype(np.int64)
         self.indptr_: NDArray[np.int64] = landmarks.indptr.astype(np.int64)
 
-    def _scaled(self, X: Rows) -> Rows:
+    def _scale_rows(self, X: Rows) -> Rows:
         """Return clipped and scaled rows, with zeros for categorical inputs."""
         if not sp.issparse(X):
             scaled: FloatArray = np.clip(np.asarray(X, np.float64), self.low_, self.high_)
@@ -254,10 +258,10 @@ class NearestLandmarks(FeatureMap):
 
     def _nearest(self, X: Rows, factors: Rows, half_squares: FloatArray) -> NDArray[np.intp]:
         """Return the 1-based indices of the landmarks nearest to each row, nearest first."""
-        scaled = self._scaled(X)
+        scaled = self._scale_rows(X)
         products = scaled @ factors
-        # Half of the squared distances without the row's own squared length, which does not change
-        # their order.
+        # Half of the squared distances. The squared length of the row is omitted: it does not
+        # change their order.
         distances = products.toarray() if sp.issparse(products) else products
         distances += half_squares
         for levels, landmark_levels in zip(self._levels(X), self.levels_, strict=True):
@@ -303,9 +307,10 @@ def _squared_lengths(rows: Rows) -> FloatArray:
 
 
 def _neighbour_distance(rows: Rows, rank: int) -> float:
-    """Return the median distance of rows from their ``rank``-th neighbour; 1 if it is 0.
+    """Return the median distance of rows from their ``rank``-th neighbour.
 
-    Duplicates of rows are not counted.
+    Duplicates of rows are not counted. The result is 1 if the distance is 0 or there are no
+    neighbours.
     """
     # With duplicates, most distances would be 0 for inputs with few values.
     distinct = rows[_first_of_equal(rows, np.zeros((0, rows.shape[0])))]
@@ -367,10 +372,10 @@ class NeighbourMatrix(FeatureMatrix):
         self._bins.matvec(np.concatenate([w] * len(self.codes)), out=out)
 
     def _rmatvec(self, v: Vector, out: Vector) -> None:
-        out[...] = self._summed_over_grids(self._bins.rmatvec(v))
+        out[...] = self._sum_over_grids(self._bins.rmatvec(v))
 
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
-        return self._summed_over_grids(self._bins.gram_diagonal(weights))
+        return self._sum_over_grids(self._bins.gram_diagonal(weights))
 
     def take_rows(self, rows: MatrixRows) -> NeighbourMatrix:
         return NeighbourMatrix(self.codes[:, rows], self._n_columns, n_jobs=self.n_jobs)
@@ -384,7 +389,7 @@ class NeighbourMatrix(FeatureMatrix):
         csr.sort_indices()
         return csr
 
-    def _summed_over_grids(self, sums: Vector) -> Vector:
+    def _sum_over_grids(self, sums: Vector) -> Vector:
         shape = len(self.codes), self._n_columns, *sums.shape[1:]
         result: Vector = sums.reshape(shape).sum(axis=0)
         return result

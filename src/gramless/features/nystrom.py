@@ -44,9 +44,9 @@ Index = NDArray[np.intp]
 # Landmarks by k-means are chosen from a sample of 10,000 rows, or of 4 rows per landmark if that is
 # more.
 _SAMPLE_ROWS, _SAMPLE_ROWS_PER_LANDMARK = 10_000, 4
-_MAX_SEEDING_ROUNDS = 64
-_LLOYD_STEPS = 3
-_MAX_LEVERAGE_SAMPLE = 512
+_MAX_SEEDING_ROUNDS = 64  # of k-means++; each round draws the same number of rows
+_LLOYD_STEPS = 3  # of k-means, after the seeding
+_MAX_LEVERAGE_SAMPLE = 512  # rows on which leverage scores are based
 # A landmark is dropped if the others represent all but this share of its kernel values.
 _CUT = 2.0**-21
 _DOUBLE_COLUMNS = 128  # columns computed in float64 if float32 is not precise enough for all
@@ -66,20 +66,20 @@ def choose_landmarks(
         index = stream(seed, "landmarks").permutation(X.shape[0])[:n]
         return source.landmarks(X, index), index
     if kind == "leverage":
-        index = leverage_rows(X, source, n, stream(seed, "leverage"), n_jobs)
+        index = draw_leverage_rows(X, source, n, stream(seed, "leverage"), n_jobs)
         return source.landmarks(X, index), index
     generator = stream(seed, "k-means")
     size = max(_SAMPLE_ROWS, _SAMPLE_ROWS_PER_LANDMARK * n)
     sampled = generator.permutation(X.shape[0])[:size]
-    sample = source.subset(X, sampled)
-    index = sampled[spread_rows(sample, source, n, generator, n_jobs)]
+    sample = source.take_rows(X, sampled)
+    index = sampled[draw_spread_rows(sample, source, n, generator, n_jobs)]
     points = source.landmarks(X, index)
     if not isinstance(source, InputKernel) or source.categorical.any():
         return points, index
     return cluster_means(sample, points, source.bandwidth, n_jobs), None
 
 
-def spread_rows(
+def draw_spread_rows(
     X: Rows, source: RowKernel, n: int, generator: np.random.Generator, n_jobs: int | None
 ) -> Index:
     """Return n distinct rows by kernel k-means++ seeding (Oglic & Gärtner 2017).
@@ -139,7 +139,7 @@ def cluster_means(
     return centres
 
 
-def leverage_rows(
+def draw_leverage_rows(
     X: Rows, source: RowKernel, n: int, generator: np.random.Generator, n_jobs: int | None
 ) -> Index:
     """Return n distinct rows, drawn in proportion to approximate ridge leverage scores.
@@ -160,19 +160,19 @@ def leverage_rows(
         sizes.append(-(-sizes[-1] // 2))
     sample, probabilities = order[: sizes[-1]], np.ones(sizes[-1])
     for size in sizes[-2:0:-1]:
-        scores = ridge_leverage(X, source, order[:size], sample, probabilities, n_jobs)
+        scores = ridge_leverage_scores(X, source, order[:size], sample, probabilities, n_jobs)
         probabilities = np.minimum(1.0, oversampling * scores)
         is_drawn = generator.random(size) < probabilities
         if not is_drawn.any():
             is_drawn[:sample_size], probabilities[:] = True, min(1.0, sample_size / size)
         sample, probabilities = order[:size][is_drawn], probabilities[is_drawn]
-    scores = ridge_leverage(X, source, order, sample, probabilities, n_jobs)
+    scores = ridge_leverage_scores(X, source, order, sample, probabilities, n_jobs)
     with np.errstate(divide="ignore"):
         keys = np.log(scores) + generator.gumbel(size=n_rows)
     return order[_largest(keys, n)]
 
 
-def ridge_leverage(
+def ridge_leverage_scores(
     X: Rows,
     source: RowKernel,
     rows: Index,
@@ -276,7 +276,7 @@ class LandmarkMap(DenseMap, SeparableMap):
         """Inverse of ``factor_.T``; features are ``k(X, landmarks_) @ whitening_``."""
         return solve_triangular(self.factor_, np.eye(len(self.factor_)), lower=True).T
 
-    def at_landmarks(self, weights: Vector) -> Vector:
+    def landmark_coefficients(self, weights: Vector) -> Vector:
         """Return the coefficients c with ``k(X, landmarks_) @ c = Z @ weights``."""
         # Predictions of single rows use the same weights each time.
         cached: tuple[Vector, Vector] | None = self.__dict__.get("_cached_coefficients")
@@ -293,12 +293,12 @@ class LandmarkMap(DenseMap, SeparableMap):
         return self.check_parameters().is_separable
 
     def terms(self, weights: FloatArray) -> FloatArray:
-        return self.at_landmarks(weights)
+        return self.landmark_coefficients(weights)
 
     def factors(self, X: FloatArray, columns: IntArray) -> FloatArray:
         source = self._source(self.check_parameters())
         assert isinstance(source, InputKernel)
-        return source.of_columns(X, self.landmarks_, columns)
+        return source.gram_of_columns(X, self.landmarks_, columns)
 
     def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
         n = float(min(self.size, n_rows))
@@ -361,7 +361,7 @@ class Nystrom(LandmarkMap):
 
     The kernel is approximated by its values with some rows, the landmarks (Williams & Seeger 2001,
     *Using the Nyström Method to Speed Up Kernel Machines*). The inner product of the features of a
-    row x with themselves is ``k(x, x)`` less the squared distance of x from the span of the
+    row x with themselves is ``k(x, x)`` minus the squared distance of x from the span of the
     landmarks, in the kernel's metric.
 
     Parameters
@@ -395,7 +395,7 @@ class Nystrom(LandmarkMap):
     ----------
     landmarks_ : array (n, n_features) of float64
         The landmarks, ordered such that each is the one that the earlier ones represent worst. For
-        a precomputed kernel, the numbers of their columns (n,).
+        a precomputed kernel, the indices of their columns (n,).
     indices_ : array (n,) of int or None
         The row indices of the landmarks; None if landmarks are means of rows.
     factor_ : array (n, n) of float64
@@ -429,8 +429,9 @@ class Nystrom(LandmarkMap):
     """
 
     size_unit: ClassVar[str] = "landmarks"
-    # The largest share of rounding errors in features of float32; above it float64 is used.
-    most_noise: ClassVar[float] = 1e-3
+    # Maximum share of rounding errors in the squares of features of float32. Above it, columns are
+    # computed in float64.
+    max_noise: ClassVar[float] = 1e-3
 
     def __init__(
         self,
@@ -458,7 +459,7 @@ class Nystrom(LandmarkMap):
             kept = self._whiten(X, source, points, _CUT)
             self.indices_ = None if index is None else index[kept]
             self.n_double_ = self._choose_n_double(X)
-            self.steps()
+            self.steps()  # fills the cache
 
     def fit_rows(self, X: Rows) -> ComputedMatrix:
         self._fit_checked(X)
@@ -480,7 +481,7 @@ class Nystrom(LandmarkMap):
             mixed.finish(narrow)
             noise = np.square(narrow - wide).sum(axis=0)
             total = np.maximum(noise + squares, np.finfo(np.float64).tiny)
-            if np.mean(noise / total) <= self.most_noise:
+            if np.mean(noise / total) <= self.max_noise:
                 return n_double
         return len(self.factor_)
 
@@ -510,7 +511,7 @@ class LandmarkMatrix(ComputedMatrix):
     The kernel values of few rows are cached, for several products ``Z @ w``.
     """
 
-    values_kept = 1 << 25  # kernel values; 256 MB
+    max_cached_values = 1 << 25  # 256 MB of float64
 
     def __init__(self, rows: Rows, nystrom: LandmarkMap, dtype: DTypeLike = np.float32) -> None:
         n_columns, n_jobs = nystrom.n_features_out, nystrom.n_jobs
@@ -520,7 +521,7 @@ class LandmarkMatrix(ComputedMatrix):
 
     def _matvec(self, w: Vector, out: Vector) -> None:
         kernel_values, *_ = self.nystrom.steps()
-        cached, has_few_rows = self._values, self.shape[0] * self.shape[1] <= self.values_kept
+        cached, has_few_rows = self._values, self.shape[0] * self.shape[1] <= self.max_cached_values
         new = np.empty(self.shape) if has_few_rows and cached is None else None
 
         def multiply(a: int, b: int) -> None:
@@ -532,6 +533,6 @@ class LandmarkMatrix(ComputedMatrix):
             np.matmul(block, coefficients, out=out[a:b])
 
         with one_blas_thread():
-            coefficients = self.nystrom.at_landmarks(w)
+            coefficients = self.nystrom.landmark_coefficients(w)
             map_blocks(multiply, row_blocks(self.shape[0], self.chunk_rows), self.n_jobs)
         self._values = new if cached is None else cached

@@ -15,7 +15,7 @@ from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.dense import ComputedMatrix
 from gramless.preprocessing.rows import Rows, check_rows, check_width
 
-# Standardised inputs are clipped to it, because squares of outliers would dominate a fit.
+# Standardised inputs are clipped to this, because squares of outliers would dominate a fit.
 _MAX_DEVIATIONS = 6.0
 _ONE = -1  # as an index, this selects the last column of `_scores`, which holds ones
 
@@ -25,9 +25,9 @@ class PolynomialTrend(SeparableMap):
 
     The kernel is a polynomial of degree 2. A linear model on these features is at most quadratic in
     each input and constant beyond 6 standard deviations, whereas one on binned features is
-    piecewise constant. The indicator of a category is 1 in its rows, less their share. It has the
-    same scale as a standardised input, so that the penalty of an effect does not depend on the
-    number of its rows.
+    piecewise constant. The indicator of a category is 1 in its rows and 0 in others, minus the
+    share of its rows. It has the same scale as a standardised input, so that the penalty of an
+    effect does not depend on the number of its rows.
 
     Parameters
     ----------
@@ -130,8 +130,8 @@ class PolynomialTrend(SeparableMap):
         products = self._products(rows)
         self.means_, deviations = _moments(products, sample_weight)
         self.means_[0], deviations[0] = 0.0, 1.0
-        # An indicator's own deviation is small if the category is rare, and its effect would hardly
-        # be penalised.
+        # The deviation of a rare category's indicator is small. Dividing by it would make the
+        # weight small, and so the penalty of the effect.
         deviations[len(deviations) - len(indicators) :] = 1.0
         inverse = np.divide(1.0, deviations, out=np.zeros_like(deviations), where=deviations > 0.0)
         self.scales_ = np.sqrt(self.variance / len(inverse)) * inverse
@@ -164,9 +164,7 @@ class PolynomialTrend(SeparableMap):
         scores = self._scores(X)
         kept_categories = kept[self.categories_[:, 0].astype(np.intp)]
         scores[:, ~np.concatenate([kept, kept_categories, [True]])] = 1.0
-        # Factors with the index -1 select the last column, which holds ones.
-        products = scores[:, self.factors_[:, 0]] * scores[:, self.factors_[:, 1]]
-        return np.concatenate([products, np.ones((len(X), 1))], axis=1)
+        return np.concatenate([self._multiply(scores), np.ones((len(X), 1))], axis=1)
 
     def _compute(self, X: Rows, out: AnyArray) -> None:
         out[...] = self._features(dense_rows(X))
@@ -175,7 +173,9 @@ class PolynomialTrend(SeparableMap):
         return self.scales_ * (self._products(X) - self.means_)
 
     def _products(self, X: FloatArray) -> FloatArray:
-        scores = self._scores(X)
+        return self._multiply(self._scores(X))
+
+    def _multiply(self, scores: FloatArray) -> FloatArray:
         # Factors with the index -1 select the last column, which holds ones.
         return scores[:, self.factors_[:, 0]] * scores[:, self.factors_[:, 1]]
 

@@ -20,7 +20,7 @@ from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.features.base import FeatureMap, SeparableMap
 from gramless.features.binning import BinningMap
-from gramless.features.hybrid import SideBySide
+from gramless.features.hybrid import ConcatenatedMaps
 from gramless.features.landmarks import dense_rows
 from gramless.features.shapley_grids import MAX_EXACT_PLAYERS, GridGames, Players, joining_factors
 from gramless.loops.shapley import product_sums, product_totals
@@ -31,14 +31,14 @@ _MAX_EVALUATED_PLAYERS = 6
 # An order of players is sampled together with its reverse: the pair is exact for interactions of
 # two players. There are fewer pairs for more players.
 _MAX_PAIRS, _MIN_PAIRS, _PAIRS_TIMES_PLAYERS = 32, 4, 512
-# Factors of a block of rows, payoffs of terms, and rows of a block.
+# Maximum numbers in a block: factors of the rows, payoffs of the terms, and rows.
 _BLOCK_FACTORS, _BLOCK_PAYOFFS, _MAX_BLOCK_ROWS = 1 << 22, 1 << 23, 256
-_EVALUATED_ROWS = 8192
-# Background rows that are used if orders are sampled, or if all subsets would need more features
-# than the second number.
+_EVALUATED_ROWS = 8192  # rows that are predicted at a time
+# At most _MAX_BACKGROUND background rows are used if orders are sampled, or if evaluating all
+# subsets with all background rows would take more than _MAX_NUMBERS features.
 _MAX_BACKGROUND, _MAX_NUMBERS = 50, 1 << 30
 
-# The responses to the rows, and to the background rows.
+# The responses to the rows, and to the background rows: payoffs of all players and of none.
 Ends = tuple[FloatArray, FloatArray]
 Respond = Callable[[FloatArray], FloatArray]
 
@@ -75,15 +75,16 @@ def shapley_values(
 
     Notes
     -----
-    The values are exact for grids over up to 12 players (8 if there are very many bins), for
-    products over up to 12 players, and for any other map over up to 6 players. Fourier features are
-    products, and so are Nyström features if the kernel is a product over the inputs. In all other
-    cases, such as grids that divide combinations of the inputs, orders of players are sampled, each
-    together with its reverse.
+    The values are exact for grids over up to 12 players (8 if there are very many bins, 2 if the
+    payoffs would have very many terms), for products over up to 12 players, and for any other map
+    over up to 6 players, where 50 background rows are used if predictions are slow. Fourier
+    features are products, and so are Nyström features if the kernel is a product over the inputs.
+    In all other cases, such as grids that divide combinations of the inputs, orders of players are
+    sampled, each together with its reverse.
     """
     values = np.zeros((X.shape[0], players.n_players, weights.shape[1]))
     mean = np.zeros(weights.shape[1])
-    for part, part_weights in _parts(features, weights):
+    for part, part_weights in _iter_parts(features, weights):
         empty = part.rows_matrix(background).matvec(part_weights)
         mean += empty.mean(axis=0)
         if X.shape[0]:
@@ -91,7 +92,9 @@ def shapley_values(
     return values, mean
 
 
-def _parts(features: FeatureMap, weights: FloatArray) -> Iterator[tuple[FeatureMap, FloatArray]]:
+def _iter_parts(
+    features: FeatureMap, weights: FloatArray
+) -> Iterator[tuple[FeatureMap, FloatArray]]:
     """Yield the parts of joined maps, with their weights times their scale."""
     if isinstance(features, BinningMap):
         # Grids over single inputs are separate, because there is a faster algorithm for them.
@@ -100,13 +103,13 @@ def _parts(features: FeatureMap, weights: FloatArray) -> Iterator[tuple[FeatureM
             if chosen.any():
                 yield features.of_grids(chosen), weights[np.repeat(chosen, features.n_bins_)]
         return
-    if not isinstance(features, SideBySide):
+    if not isinstance(features, ConcatenatedMaps):
         yield features, weights
         return
     start = 0
     for part, scale in zip(features.maps_, features.scales_.tolist(), strict=True):
         stop = start + part.n_features_out
-        yield from _parts(part, scale * weights[start:stop])
+        yield from _iter_parts(part, scale * weights[start:stop])
         start = stop
 
 
@@ -140,7 +143,7 @@ def _add_part(
     else:
         work = float(len(rows) << len(columns)) * len(others) * features.numbers_per_row
         if work > _MAX_NUMBERS:
-            others = others[_spaced(empty[:, 0], _MAX_BACKGROUND)]
+            others = others[_select_evenly_spaced(empty[:, 0], _MAX_BACKGROUND)]
         out[:, active] += _evaluate_subsets(respond, columns, rows, others, ends)
 
 
@@ -292,17 +295,17 @@ def _evaluate_subsets(
 def _sample_orders(
     respond: Respond, columns: list[IntArray], X: FloatArray, background: FloatArray, ends: Ends
 ) -> FloatArray:
-    """Return Shapley values estimated from a random order of players, and its reverse.
+    """Return Shapley values estimated from random orders of the players and their reverses.
 
-    There is an order for each background row, of at most 50 that are evenly spaced by their
+    There is one order for each of at most 50 background rows, which are evenly spaced by their
     responses.
     """
     n, (full, empty), mean = len(columns), ends, ends[1].mean(axis=0)
-    chosen = _spaced(empty[:, 0], _MAX_BACKGROUND)
+    chosen = _select_evenly_spaced(empty[:, 0], _MAX_BACKGROUND)
     background, empty = background[chosen], empty[chosen]
     m, values = len(chosen), np.empty((len(X), n, full.shape[1]))
     # The difference between both means is divided equally, so that the values sum to the response
-    # less the mean over all background rows.
+    # minus the mean over all background rows.
     values[...] = 2 * m / n * (empty.mean(axis=0) - mean)
     orders = np.stack([stream(0, "players", i).permutation(n) for i in range(m)])
     for a, b in row_blocks(m, max(1, _EVALUATED_ROWS // len(X))):
@@ -322,8 +325,8 @@ def _sample_orders(
     return values / (2 * m)
 
 
-def _spaced(responses: FloatArray, n: int) -> IntArray:
-    """Return the numbers of at most n rows that are evenly spaced by their responses."""
+def _select_evenly_spaced(responses: FloatArray, n: int) -> IntArray:
+    """Return the indices of at most n rows that are evenly spaced by their responses."""
     n_rows = len(responses)
     if n_rows <= n:
         return np.arange(n_rows)

@@ -20,9 +20,10 @@ from gramless.loops.shapley import FIRST_BITS, grid_values, player_keys, sampled
 
 # With more players, orders are sampled instead of all subsets.
 MAX_EXACT_PLAYERS = 12
-# With more than 8 players, subsets times bins may not be more than the second number.
+# Grids over more than _FEW_PLAYERS players are exact only if subsets times bins are at most
+# _MAX_SUBSET_BINS.
 _FEW_PLAYERS, _MAX_SUBSET_BINS = 8, 1 << 20
-# Terms of the payoffs of all grids, for as many rows as the background has.
+# Maximum number of terms of the payoffs of all grids, for as many rows as the background has.
 _MAX_PAYOFFS = 1 << 31
 _MAX_BLOCK_ROWS, _BLOCK_NUMBERS = 2048, 1 << 21
 # Number of tasks, each with some of the games. The rows of a game are in one task, because they
@@ -107,7 +108,7 @@ class _Game:
 class GridGames:
     """The games of the grids of a map, for rows to explain and background rows.
 
-    An input is not a player of a grid if all rows are in the same cell of it.
+    An input is not a player of a grid if all rows are in the same cell of the grid in this input.
     """
 
     columns: FloatArray

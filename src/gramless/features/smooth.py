@@ -22,8 +22,8 @@ from gramless.matrices.weighted import WeightedBinnedMatrix
 from gramless.preprocessing.rows import Rows
 
 _PRECISIONS: dict[str, type[np.floating]] = {"float32": np.float32, "float16": np.float16}
-_MAX_BLOCK_ROWS = 4096
-_MIN_THREADED_VALUES = 1 << 15
+_MAX_BLOCK_ROWS = 4096  # rows of a task
+_MIN_THREADED_VALUES = 1 << 15  # fewer values are computed in one thread
 
 
 class SmoothBinning(DrawnGrids):
@@ -51,8 +51,8 @@ class SmoothBinning(DrawnGrids):
     n_grids : int, default=256
         Number of grids. The error of the kernel is proportional to ``1/sqrt(n_grids)``.
     precision : {"float32", "float16"}, default="float32"
-        Type of the stored values; all sums are float64. Half precision saves 2 of 6 bytes a
-        non-zero, with rounding errors of at most 0.05 %.
+        Type of the stored values; all sums are float64. Half precision saves 2 of 6 bytes
+        per non-zero, with rounding errors of at most 0.05 %.
     sparse_output : bool, default=True
         Whether ``transform`` returns SciPy CSR. With False it returns an array, which
         ``set_output(transform="pandas")`` needs.
@@ -108,10 +108,10 @@ class SmoothBinning(DrawnGrids):
         self.n_grids, self.precision, self.sparse_output = n_grids, precision, sparse_output
 
     def fit_rows(self, X: Rows) -> WeightedBinnedMatrix:
-        self.kernel_, X = cast(Windowed, self._prepare(X)), self._learn_codes(X)
-        self.categorical_ = self._mask(X)
+        self.kernel_ = cast(Windowed, self._prepare(X))
+        X = self._learn_codes(X)
+        mask = self.categorical_ = self._mask(X)
         grids = Grids.draw(self.kernel_.grids, self.bandwidth_, self.size, self.seed_)
-        mask = self.categorical_
         probability = self.kernel_.profile(1.0 / self.bandwidth_[mask])  # of a common cell
         # Shifts are uniform over the width.
         is_separated = grids.shifts[:, mask] >= probability * grids.widths[:, mask]

@@ -171,14 +171,14 @@ class ScaledBins(WrappedMatrix):
     """A matrix of bins whose columns are multiplied by factors.
 
     A ridge penalty on the weights of the scaled columns equals one on the weights of the bins,
-    divided by the squared factors. :func:`unscaled_weights` returns the weights of the bins.
+    divided by the squared factors. :func:`unscale_weights` returns the weights of the bins.
 
     Parameters
     ----------
     matrix : PlainBins (n_rows, n_columns)
         The bins.
     factors : array (n_columns,)
-        Factors of the columns, rounded to 12 bits by :func:`rounded_factors` so that float32
+        Factors of the columns, rounded to 12 bits by :func:`round_factors` so that float32
         holds their squares exactly.
 
     Examples
@@ -274,19 +274,19 @@ class ScaledBins(WrappedMatrix):
         )
 
 
-def rounded_factors(factors: FloatArray) -> FloatArray:
+def round_factors(factors: FloatArray) -> FloatArray:
     """Return factors of columns rounded to 12 bits, which changes them by at most 0.02 %.
 
     Examples
     --------
-    >>> rounded_factors(np.array([1.0, 1.0001, 0.3]))
+    >>> round_factors(np.array([1.0, 1.0001, 0.3]))
     array([1.        , 1.        , 0.30004883])
     """
     fractions, exponents = np.frexp(factors)
     return np.ldexp(np.round(fractions * _FRACTION_STEPS) / _FRACTION_STEPS, exponents)
 
 
-def unscaled_weights(matrix: FeatureMatrix, weights: Vector) -> Vector:
+def unscale_weights(matrix: FeatureMatrix, weights: Vector) -> Vector:
     """Return the weights of the bins, given those of a matrix that may have scaled bins.
 
     Weights of other columns, such as the intercept, do not change.
@@ -295,20 +295,20 @@ def unscaled_weights(matrix: FeatureMatrix, weights: Vector) -> Vector:
     --------
     >>> from gramless.matrices.binned import BinnedMatrix
     >>> Z = BinnedMatrix(np.array([[1, 1, 2]], np.uint8), np.array([0, 2]), scale=1.0)
-    >>> unscaled_weights(ScaledBins(Z, np.array([0.5, 2.0])), np.array([2.0, 3.0, 9.0]))
+    >>> unscale_weights(ScaledBins(Z, np.array([0.5, 2.0])), np.array([2.0, 3.0, 9.0]))
     array([1., 6., 9.])
     """
     bins = first_part(matrix)
-    return multiplied(weights, bins.factors) if isinstance(bins, ScaledBins) else weights
+    return multiply_first(weights, bins.factors) if isinstance(bins, ScaledBins) else weights
 
 
-def scaled_weights(matrix: FeatureMatrix, weights: Vector) -> Vector:
+def scale_weights(matrix: FeatureMatrix, weights: Vector) -> Vector:
     """Return the weights of a matrix that may have scaled bins, given those of the bins."""
     bins = first_part(matrix)
-    return multiplied(weights, 1.0 / bins.factors) if isinstance(bins, ScaledBins) else weights
+    return multiply_first(weights, 1.0 / bins.factors) if isinstance(bins, ScaledBins) else weights
 
 
-def multiplied(weights: Vector, factors: FloatArray) -> Vector:
+def multiply_first(weights: Vector, factors: FloatArray) -> Vector:
     """Return a copy of the weights, the first ``len(factors)`` of them times the factors."""
     result, n = weights.copy(), len(factors)
     result[:n] *= factors if result.ndim == 1 else factors[:, None]
@@ -322,7 +322,7 @@ def scale_bins(matrix: FeatureMatrix, factors: FloatArray) -> FeatureMatrix:
     return _with_first_part(matrix, ScaledBins(bins, factors))
 
 
-def plain_matrix(matrix: FeatureMatrix) -> FeatureMatrix:
+def remove_factors(matrix: FeatureMatrix) -> FeatureMatrix:
     """Return the matrix without the factors of :func:`scale_bins`, if it has any."""
     scaled = first_part(matrix)
     return _with_first_part(matrix, scaled.matrix) if isinstance(scaled, ScaledBins) else matrix

@@ -8,7 +8,7 @@ from gramless.base.types import FloatArray, IntArray
 from gramless.features.grids import Grids
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.codes import PlainBins
-from gramless.matrices.weighted import first_part, rounded_factors, scale_bins
+from gramless.matrices.weighted import first_part, round_factors, scale_bins
 from gramless.selection.config import SearchConfig
 from gramless.selection.data import Data
 from gramless.selection.goal import Goal
@@ -32,7 +32,7 @@ def prior_deviations(counts: FloatArray, power: float) -> FloatArray:
     variances = (counts + _PSEUDO_ROWS) ** -power
     total = np.einsum("b,b->", variances, counts)
     scaled = variances * (counts.sum() / total if total > 0.0 else 1.0)
-    return rounded_factors(np.sqrt(scaled))
+    return round_factors(np.sqrt(scaled))
 
 
 def count_power_of(goal: Goal, config: SearchConfig) -> float:

@@ -15,7 +15,7 @@ from gramless.features.expansion import KernelExpansion
 from gramless.losses import OUTLIER_BOUND, Loss
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.row_products import SingleRowProducts
-from gramless.matrices.weighted import plain_matrix, unscaled_weights
+from gramless.matrices.weighted import remove_factors, unscale_weights
 from gramless.preprocessing.scaling import Scaler
 from gramless.selection.data import Data
 from gramless.selection.goal import Goal
@@ -160,7 +160,7 @@ def coarsest_step(
     """
     if weights is None:
         return 0.0
-    weights, matrix = unscaled_weights(matrix, weights), plain_matrix(matrix)
+    weights, matrix = unscale_weights(matrix, weights), remove_factors(matrix)
     n, n_bound = len(split[0]), matrix.shape[1]
     others = data.matrix(matrix.take_rows(slice(n, n + len(split[1]))))
     largest = float(np.abs(weights[:n_bound]).max())

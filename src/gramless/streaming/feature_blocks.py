@@ -15,7 +15,7 @@ from gramless.base.arrays import readonly
 from gramless.base.random import words
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, FloatArray
-from gramless.features.fourier import Panels, half_turns
+from gramless.features.fourier import Panels, to_half_turns
 from gramless.kernels import SpectralKernel
 from gramless.loops import trig
 from gramless.loops.fourier_products import add_responses
@@ -128,7 +128,7 @@ class PanelCache(GroupCache[Float32Array]):
     def _write(self, group: Float32Array, k: int, frequencies: FloatArray) -> None:
         size = self.blocks.size
         panel, lane = np.divmod(np.arange(k * size, (k + 1) * size), LANES)
-        group[panel, :, lane] = half_turns(frequencies, group.dtype)
+        group[panel, :, lane] = to_half_turns(frequencies, group.dtype)
 
 
 class BlockProducts(Protocol):

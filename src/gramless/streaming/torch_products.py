@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from gramless.base.errors import InputError, MissingDependencyError
 from gramless.base.threads import row_blocks
 from gramless.base.types import AnyArray, FloatArray
-from gramless.features.fourier import Panels, summable
+from gramless.features.fourier import Panels, limit_for_sums
 from gramless.preprocessing.rows import Rows, check_width
 from gramless.streaming.feature_blocks import (
     LANES,
@@ -168,7 +168,7 @@ class _FrequencyCache(GroupCache[Tensor]):
 
 def _to_float32(frequencies: FloatArray) -> Float32Array:
     """Return frequencies in float32, with the limits of the loops of the processor."""
-    return summable(frequencies, np.dtype(np.float32)).astype(np.float32)
+    return limit_for_sums(frequencies, np.dtype(np.float32)).astype(np.float32)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from gramless.features.hybrid import JoinedMaps, parts_of
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import HStack
-from gramless.matrices.weighted import scaled_weights
+from gramless.matrices.weighted import scale_weights
 from gramless.selection.bins import (
     count_power_of,
     scaled_by_priors,
@@ -64,7 +64,7 @@ def _features(task: SelectionTask, earlier: EarlierFit) -> FittedFeatures:
     task.budget.note_disk(matrix)
     power = count_power_of(goal, task.config) if settings.grids == "grown" else 0.0
     matrix = scaled_by_priors(matrix, data, order, power)
-    weights = scaled_weights(matrix, weights)
+    weights = scale_weights(matrix, weights)
     result, step = None, 0.0
     if splits:
         ridge = earlier.alpha * data.n_fitted

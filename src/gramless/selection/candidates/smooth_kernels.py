@@ -11,7 +11,7 @@ from gramless.features.grids import Grids
 from gramless.features.nystrom import Nystrom
 from gramless.features.projected import ProjectedMap
 from gramless.matrices.codes import PlainBins
-from gramless.matrices.weighted import first_part, plain_matrix, unscaled_weights
+from gramless.matrices.weighted import first_part, remove_factors, unscale_weights
 from gramless.preprocessing.rows import Rows
 from gramless.preprocessing.scaling import Scaler
 from gramless.selection.budget import Cost
@@ -54,9 +54,9 @@ class SmoothKernels(Refinement):
     def refine(self, task: SelectionTask, best: GrownFeatures) -> GrownFeatures | None:
         """Try a kernel on a learned projection; unless it wins, return kernels on the inputs."""
         rows, scaler, n_landmarks = best.rows, best.scaler, _n_landmarks(task)
-        bins = plain_matrix(first_part(best.matrix))
+        bins = remove_factors(first_part(best.matrix))
         assert isinstance(bins, PlainBins)
-        weights = unscaled_weights(best.matrix, best.weights)[: bins.shape[1]]
+        weights = unscale_weights(best.matrix, best.weights)[: bins.shape[1]]
         counts = bins.gram_diagonal() / bins.scale**2
         # The variance of each grid's contribution to the predictions of the rows.
         variances = covariances(counts, bins.offsets, weights, weights, bins.n_jobs)
