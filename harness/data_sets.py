@@ -26,7 +26,7 @@ import numpy as np
 from gramless.base.errors import DataFileError, InputError
 from gramless.base.files import replacing
 from gramless.base.types import AnyArray
-from gramless.datasets.files import without_compression
+from gramless.datasets.files import strip_compression
 from gramless.datasets.numpy_files import read_npz
 from gramless.datasets.pieces import Chunk
 from gramless.datasets.table import Matrix
@@ -248,7 +248,7 @@ def load(
 
 
 def _local(folder: Path, file: RemoteFile) -> Path | None:
-    for name in (file.name, without_compression(file.name)):
+    for name in (file.name, strip_compression(file.name)):
         if (folder / name).is_file():
             return folder / name
     return None
