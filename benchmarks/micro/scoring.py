@@ -5,7 +5,8 @@ and what the row leaves unexplained, 4 numbers for one output and 8 for three; t
 stay in the caches. The keys are what binning the same rows would cost at the very least, eight
 grids at once: from tiles of these four inputs alone, and from tiles of 16, as a table has them.
 Their speed-up is the time of scoring over theirs. ``tile_slots`` and ``crossed_gain`` are parts of
-``score_grids``. All but the last two cases run in one thread.
+``score_grids``. ``simplify_grids`` scores each grid without each of its inputs, and drops those
+that add nothing. All but the last two cases run in one thread.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from _timing import Case, memory_bandwidth, options, run
 from numpy.typing import NDArray
 
 from gramless.base.threads import map_blocks, row_blocks
-from gramless.features.grids import GridGroup, cell_limits
+from gramless.features.grids import GridGroup, Grids, cell_limits
 from gramless.features.packing import ColumnPlan, pack_block
 from gramless.loops import binning, scoring
 from gramless.loops.compile import allocating_loop
@@ -92,6 +93,34 @@ class Candidates:
         steering = self.multipliers, SIZE, shift, slots
         return partial(entry(scoring.tile_slots), self.columns, 0, n_rows, *grid, *steering)
 
+    def simplifier(self) -> Callable[[], object]:
+        """Return the simplification of the first grids, of 1 output, as many as a round keeps."""
+        n, rng = min(self.n_grids, 16), np.random.default_rng(3)
+        X = self.columns.T.astype(np.float64)
+        widths, shifts = np.full((n, COLUMNS), np.inf), np.zeros((n, COLUMNS))
+        np.put_along_axis(widths, self.inputs[:n], self.widths[:n], axis=1)
+        np.put_along_axis(shifts, self.inputs[:n], self.shifts[:n], axis=1)
+        hashes = rng.integers(-(2**63), 2**63, (n, COLUMNS + 1)) | 1
+        codes, known = Grids(widths, shifts, hashes[:, 1:], hashes[:, 0].copy()).learn(X)
+        most, at = int(known.n_bins.max()), (np.arange(n)[:, None], self.inputs[:n])
+        limits = np.full((n, SIZE), 1e9)
+        grids = self.inputs[:n], 1.0 / self.widths[:n], self.shifts[:n], limits, hashes[:, 1:][at]
+        sizes, gains = np.full(n, SIZE), np.ones(n)
+        sums = np.empty((2, 2, most, LANES[1]), np.float32)
+        scratch = (
+            *(np.empty(most, np.int64), np.empty((SIZE, most), np.int64)),
+            *(np.empty(most, np.uint32), *sums, np.empty(1 << self.bits, np.int32)),
+        )
+        keys = np.empty((n, most), np.int64)
+        common = X, codes, known.n_bins, sizes, grids, self.multipliers, self.values[1], self.parts
+
+        def simplify() -> None:
+            results = gains, np.ones((n, SIZE), bool), np.zeros((n, SIZE)), keys
+            steering = 1, self.bits, SHRINKAGE, 0.999
+            scoring.simplify_grids(*common, *steering, 0, n, *results, *scratch)
+
+        return simplify
+
     def judge(self) -> Callable[[], object]:
         sums = np.random.default_rng(1).gamma(1.0, size=(2, 1 << self.bits, LANES[1]))
         return partial(scoring.crossed_gain, *sums.astype(np.float32), 1, SHRINKAGE)
@@ -133,6 +162,9 @@ def all_cases(chosen: argparse.Namespace) -> list[Case]:
         cases.append(Case(f"tile_keys, {n_columns} columns", make, "row", units, moved, peer=PEER))
     tile = min(scoring.TILE, chosen.rows)
     cases.append(Case("tile_slots", candidates.hasher(), "row", tile, 4.0 * (SIZE + 1) * tile))
+    units_of_round = min(chosen.grids, 16) * chosen.rows
+    moved = (2.0 + 4.0 * LANES[1]) * units_of_round
+    cases.append(Case("simplify_grids", candidates.simplifier(), "row", units_of_round, moved))
     bins = 1 << chosen.bits
     cases.append(Case("crossed_gain", candidates.judge(), "bin", bins, 8.0 * LANES[1] * bins))
     for k, lanes in LANES.items():

@@ -79,7 +79,7 @@ def tables(script: str, folder: Path, *arguments: str) -> dict[str, list[dict[st
     [
         ("gather.py", 10),
         ("conjugate.py", 20),
-        ("scoring.py", 8),
+        ("scoring.py", 9),
         ("backfitting.py", 2),
         ("chunked.py", 24),
         ("trig.py", 20),

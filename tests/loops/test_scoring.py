@@ -311,6 +311,86 @@ def test_outliers_leave_the_gain_finite(lanes: int) -> None:
     scoring.check()
 
 
+# Simpler grids.
+
+
+def simplified_twin(
+    cells: NDArray[np.int64],
+    values: Floats,
+    parts: list[list[int]],
+    bits: int,
+    shrinkage: float,
+    share: float,
+) -> tuple[float, list[int], NDArray[np.float64]]:
+    """Return the gain of a grid, the inputs it keeps, and the loss of gain without each."""
+
+    def gain_of(inputs: list[int]) -> float:
+        hashed = cells[:, inputs].astype(np.uint32) * MULTIPLIERS[inputs]
+        slots = hashed.sum(axis=1, dtype=np.uint32) >> np.uint32(32 - bits)
+        first, second = (sums_twin(values[a:b], slots[a:b], bits) for a, b in parts)
+        return gain_twin(first, second, LANES[values.shape[1]], shrinkage)[0]
+
+    kept = list(range(cells.shape[1]))
+    lost, gain = np.zeros(len(kept)), gain_of(kept)
+    whole = gain
+    while len(kept) > 1:
+        small = [q for q in kept if lost[q] <= 0.05 * gain]
+        gains = {q: gain_of([other for other in kept if other != q]) for q in small}
+        for q in small:
+            lost[q] = max(gain - gains[q], 0.0)
+        if not gains or max(gains.values()) < share * gain:
+            return whole, kept, lost
+        best = max(reversed(small), key=gains.__getitem__)
+        kept.remove(best)
+        lost[best], gain = 0.0, gains[best]
+    lost[kept[0]] = gain
+    return whole, kept, lost
+
+
+# With one row in each part, gains are equal up to rounding.
+@pytest.mark.parametrize(("parts", "lanes"), each_value(list(PARTS.values())[:-1], LANES))
+def test_simplified_grids_match_the_slow_implementation(parts: list[list[int]], lanes: int) -> None:
+    """The first two of the columns matter, the second much less."""
+    rng, bits, shrinkage, share = np.random.default_rng(3), 9, 5.0, 0.97
+    rows, values = rng.normal(size=(N_ROWS, 6)), derivatives(N_ROWS, lanes)
+    values[:, : 2 * LANES[lanes]] += (np.sign(rows[:, 0]) + 0.3 * rows[:, 1])[:, None]
+    sizes = np.array([1, 2, 2, 4, 6, 3])
+    columns = np.array([rng.permutation(6) for _ in sizes])
+    columns[2, :2], columns[5, :3] = [0, 1], [4, 5, 3]
+    inverse, shifts = 1.0 / rng.uniform(1.0, 3.0, (2, len(sizes), 6))
+    all_cells = [
+        np.floor((rows[:, columns[g, :m]] - shifts[g, :m]) * inverse[g, :m]).astype(np.int64)
+        for g, m in enumerate(sizes)
+    ]
+    expected = [simplified_twin(c, values, parts, bits, shrinkage, share) for c in all_cells]
+    codes, n_bins = np.empty((len(sizes), N_ROWS), np.uint16), np.empty(len(sizes), np.int64)
+    for g, cells in enumerate(all_cells):
+        _, first, bins = np.unique(cells, axis=0, return_index=True, return_inverse=True)
+        codes[g] = 1 + np.argsort(np.argsort(first))[bins.reshape(-1)]
+        n_bins[g] = len(first)
+    key_multipliers = rng.integers(-(2**62), 2**62, (len(sizes), 6)) | 1
+    grids = columns, inverse, shifts, np.full(inverse.shape, 1e9), key_multipliers
+    is_kept, lost = np.arange(6) < sizes[:, None], np.zeros((len(sizes), 6))
+    most, keys = n_bins.max(), np.full((len(sizes), n_bins.max()), 77)
+    loops.simplify_grids(
+        *(rows, codes, n_bins, sizes, grids, MULTIPLIERS, values, np.array(parts)),
+        *(LANES[lanes], bits, np.float32(shrinkage), share, 0, len(sizes)),
+        *(np.array([gain for gain, _, _ in expected]), is_kept, lost, keys),
+        *(np.full(most, 77), np.full((6, most), 77), np.full(most, 77, np.uint32)),
+        *np.full((2, 2, most, lanes), 77, np.float32),
+        np.full(1 << bits, 77, np.int32),
+    )
+    for g, (gain, kept, expected_lost) in enumerate(expected):
+        assert np.flatnonzero(is_kept[g]).tolist() == kept
+        assert lost[g, : sizes[g]] == pytest.approx(expected_lost, abs=1e-4 * abs(gain))
+        if len(kept) < sizes[g]:
+            # Keys are equal if and only if all cells of the other inputs are equal.
+            simpler = np.column_stack([all_cells[g][:, kept], keys[g, codes[g] - 1]])
+            n_simpler = len(np.unique(simpler[:, :-1], axis=0))
+            assert len(np.unique(simpler, axis=0)) == n_simpler == len(np.unique(simpler[:, -1]))
+    assert {len(kept) for _, kept, _ in expected} >= {1}
+
+
 def test_gain_is_the_fall_of_the_loss_on_the_other_part() -> None:
     """By the rows: bins as sets of rows, shrunken means, and the squared loss before and after."""
     rng = np.random.default_rng(0)

@@ -210,21 +210,22 @@ def test_dense_returns_the_widths_and_shifts_of_inputs(proposer: Proposer) -> No
 
 
 @settings(max_examples=30)
-@given(PROPOSERS)
-def test_without_each_drops_each_input_of_each_grid(proposer: Proposer) -> None:
+@given(PROPOSERS, st.integers(0, 10**6))
+def test_grids_keep_only_given_inputs(proposer: Proposer, seed: int) -> None:
     grids = proposer.propose(9)
     before = grids.take(np.arange(9))
-    simpler, owner, dropped = grids.without_each()
-    expected = [(c, j) for c in range(9) for j in inputs_of(grids, c) if grids.sizes[c] > 1]
-    assert list(zip(owner.tolist(), dropped.tolist(), strict=True)) == expected
+    is_used = np.arange(grids.inputs.shape[1]) < grids.sizes[:, None]
+    is_kept = is_used & (np.random.default_rng(seed).random(is_used.shape) < 0.5)
+    is_kept[:, 0] = True
+    result = grids.with_inputs(is_kept)
     widths, shifts = grids.dense(proposer.n_inputs)
-    fewer = simpler.dense(proposer.n_inputs)
-    for s, (c, j) in enumerate(expected):
-        assert simpler.sizes[s] == grids.sizes[c] - 1
-        others = np.arange(proposer.n_inputs) != j
-        np.testing.assert_array_equal(fewer[0][s, others], widths[c, others])
-        np.testing.assert_array_equal(fewer[1][s, others], shifts[c, others])
-        assert np.isinf(fewer[0][s, j])
+    fewer_widths, fewer_shifts = result.dense(proposer.n_inputs)
+    for c in range(9):
+        inputs = grids.inputs[c, is_kept[c]]
+        assert inputs_of(result, c) == inputs.tolist()
+        np.testing.assert_array_equal(fewer_widths[c, inputs], widths[c, inputs])
+        np.testing.assert_array_equal(fewer_shifts[c, inputs], shifts[c, inputs])
+        assert np.isfinite(fewer_widths[c]).sum() == len(inputs)
     for name in FIELDS:
         np.testing.assert_array_equal(getattr(grids, name), getattr(before, name))
 
@@ -244,14 +245,9 @@ def test_uncombined_inputs_are_never_combined(proposer: Proposer, seed: int) -> 
         np.testing.assert_array_equal(result.widths[c, : len(inputs)], before.widths[c, places])
 
 
-def test_joined_take_and_replaced_select_grids() -> None:
+def test_joined_and_take_select_grids() -> None:
     grids = proposer_of(6).propose(7)
     parts = [grids.take(np.arange(3)), grids.take(np.arange(3, 7))]
-    other = proposer_of(6, seed=1).propose(2)
-    changed = grids.replaced(np.array([5, 0]), other)
     for name in FIELDS:
         values = getattr(grids, name)
         np.testing.assert_array_equal(getattr(GridProposals.joined(parts), name), values)
-        expected = values.copy()
-        expected[[5, 0]] = getattr(other, name)
-        np.testing.assert_array_equal(getattr(changed, name), expected)

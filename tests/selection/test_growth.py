@@ -184,6 +184,19 @@ def test_each_model_ignores_targets_of_the_other_half(name: str) -> None:
     assert (second_changed[1] != plain[1]).any()
 
 
+@pytest.mark.parametrize("name", ["squared", "multinomial"])
+def test_codes_are_those_of_simplified_grids(name: str) -> None:
+    state = grown_models(name, n_rounds=4)
+    start = 0
+    for grids in state.kept:
+        codes, known = grids.learn(state.space.rows)
+        stop = start + len(grids)
+        np.testing.assert_array_equal(state.models.codes[start:stop], codes)
+        n_bins = np.diff(state.models.offsets[start : stop + 1])
+        np.testing.assert_array_equal(n_bins, known.n_bins)
+        start = stop
+
+
 # What grids divide.
 
 

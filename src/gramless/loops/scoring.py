@@ -7,6 +7,10 @@ import numpy as np
 from gramless.loops.compile import inner_loop, loop, reordering_loop
 from gramless.loops.simd import deposit_4, deposit_8
 
+# An input without which a grid loses this share of its gain is not tried again after other inputs
+# are dropped.
+_LARGE_LOSS = 0.05
+
 TILE = 1024  # rows per tile: their slots stay in the first-level cache
 
 
@@ -113,3 +117,114 @@ def score_grids(
                     sums[k, b, lane] = np.float32(0.0)
         sum_bins(columns, values, parts, grid, sizes[c], shift, slots, sums)
         gains[c] = crossed_gain(sums[0], sums[1], n_outputs, shrinkage)
+
+
+@inner_loop
+def gain_without(
+    q, n_bins, cells, hashes, multipliers, shift, sums, merged, numbers, n_outputs, shrinkage
+):
+    """Return the :func:`crossed_gain` of a grid without its input q, from the sums of its bins.
+
+    As in :func:`score_grids`, bins are hashed to slots. ``merged``, of the shape of ``sums``, and
+    ``numbers`` (n_slots,) of int32 are scratch memory for the sums and the numbers of used slots.
+    """
+    numbers[:] = 0
+    count = 0
+    for b in range(n_bins):
+        part = np.uint32(np.uint32(cells[q, b]) * multipliers[q])
+        slot = np.uint32(hashes[b] - part) >> shift
+        if numbers[slot] == 0:
+            merged[0, count] = np.float32(0.0)
+            merged[1, count] = np.float32(0.0)
+            count += 1
+            numbers[slot] = count
+        add_row(sums[0], b, numbers[slot] - 1, merged[0])
+        add_row(sums[1], b, numbers[slot] - 1, merged[1])
+    return crossed_gain(merged[0, :count], merged[1, :count], n_outputs, shrinkage)
+
+
+@inner_loop
+def sum_numbered_bins(code, n_bins, values, parts, sums, members):
+    """Sum the values of the rows of two parts by bins, and find the first row of each bin.
+
+    ``code`` are 1-based bin numbers in order of first appearance.
+    """
+    for k in range(2):
+        for b in range(n_bins):
+            for lane in range(sums.shape[2]):
+                sums[k, b, lane] = np.float32(0.0)
+    first, second = parts[0, 0], parts[1, 0]
+    n_first, n_second = parts[0, 1] - first, parts[1, 1] - second
+    for i in range(max(n_first, n_second)):
+        if i < n_first:
+            add_row(values, first + i, code[first + i] - 1, sums[0])
+        if i < n_second:
+            add_row(values, second + i, code[second + i] - 1, sums[1])
+    n_known, i = 0, 0
+    while n_known < n_bins:
+        if code[i] > n_known:
+            members[n_known] = i
+            n_known += 1
+        i += 1
+
+
+@loop
+def simplify_grids(
+    rows, codes, n_bins, sizes, grids, multipliers, values, parts, n_outputs, bits, shrinkage,
+    share, first, last, gains, is_kept, lost, keys, members, cells, hashes, sums, merged, numbers,
+):  # fmt: skip
+    """Drop the inputs of grids ``first:last`` that do not contribute to the ``gains``.
+
+    Inputs are dropped one after the other, the least useful first, if a grid without it keeps the
+    ``share`` of its gain on ``values``, see :func:`score_grids`. ``is_kept`` becomes false for
+    dropped inputs, and ``lost`` becomes what the gain loses without each other input. If inputs are
+    dropped, ``keys`` become hashes of the bins by the other inputs: bins with equal keys are one
+    bin of the simpler grid.
+
+    ``codes`` (n_grids, n_rows) are the 1-based numbers of the ``n_bins`` of each grid, in order of
+    first appearance. Grid g divides ``sizes[g]`` inputs; ``grids`` are the columns of ``rows``,
+    inverse widths, shifts, limits of cells and multipliers of keys, each (n_grids, most), as
+    ``is_kept`` and ``lost``, which is zero. ``keys`` are (n_grids, most bins). Scratch memory are
+    ``members`` (most bins,) and ``cells`` (most, most bins) of int64, ``hashes`` (most bins,) of
+    uint32, ``sums`` (2, most bins, 4 or 8) and the arrays of :func:`gain_without`.
+    """
+    columns, inverse, shifts, limits, key_multipliers = grids
+    shift = np.uint32(32 - bits)
+    for g in range(first, last):
+        n_kept, gain = sizes[g], gains[g]
+        if n_kept > 1:
+            sum_numbered_bins(codes[g], n_bins[g], values, parts, sums, members)
+        for b in range(n_bins[g]):
+            hashes[b] = np.uint32(0)
+            keys[g, b] = 0
+        for q in range(sizes[g] if n_kept > 1 else 0):
+            limit = limits[g, q]
+            for b in range(n_bins[g]):
+                scaled = (rows[members[b], columns[g, q]] - shifts[g, q]) * inverse[g, q]
+                cells[q, b] = np.int64(np.floor(min(max(scaled, -limit), limit)))
+                hashes[b] += np.uint32(np.uint32(cells[q, b]) * multipliers[q])
+        while n_kept > 1:
+            best, best_gain = -1, 0.0
+            for q in range(sizes[g]):
+                if is_kept[g, q] and lost[g, q] <= _LARGE_LOSS * gain:
+                    simpler_gain = gain_without(
+                        q, n_bins[g], cells, hashes, multipliers, shift, sums, merged, numbers,
+                        n_outputs, shrinkage,
+                    )  # fmt: skip
+                    lost[g, q] = max(gain - simpler_gain, 0.0)
+                    if best < 0 or simpler_gain >= best_gain:
+                        best, best_gain = q, simpler_gain
+            if best < 0 or not best_gain >= share * gain:
+                break
+            is_kept[g, best], lost[g, best] = False, 0.0
+            gain, n_kept = best_gain, n_kept - 1
+            for b in range(n_bins[g]):
+                hashes[b] -= np.uint32(np.uint32(cells[best, b]) * multipliers[best])
+        for q in range(sizes[g]):
+            if is_kept[g, q]:
+                # The whole gain of a grid with one input is lost without it.
+                if n_kept == 1:
+                    lost[g, q] = gain
+                if n_kept < sizes[g]:
+                    for b in range(n_bins[g]):
+                        keys[g, b] += key_multipliers[g, q] * cells[q, b]

@@ -33,11 +33,6 @@ class GridProposals:
     def take(self, chosen: NDArray[np.intp]) -> GridProposals:
         return GridProposals(*(values[chosen] for values in vars(self).values()))
 
-    def replaced(self, positions: NDArray[np.intp], others: GridProposals) -> GridProposals:
-        order = np.arange(len(self))
-        order[positions] = len(self) + np.arange(len(positions))
-        return GridProposals.joined([self, others]).take(order)
-
     @classmethod
     def joined(cls, parts: Sequence[GridProposals]) -> GridProposals:
         return cls(*map(np.concatenate, zip(*(vars(part).values() for part in parts), strict=True)))
@@ -51,32 +46,17 @@ class GridProposals:
         is_dropped = uncombined[self.inputs] & is_used
         is_dropped[is_dropped[:, 0], 1:] = True
         is_dropped[:, 0] = False
-        is_dropped &= is_used
-        order = np.argsort(is_dropped | ~is_used, axis=1, kind="stable")
+        return self.with_inputs(is_used & ~is_dropped)
+
+    def with_inputs(self, is_kept: BoolArray) -> GridProposals:
+        """Return grids with only some of their inputs, given by a mask of ``inputs``."""
+        order = np.argsort(~is_kept, axis=1, kind="stable")
         return GridProposals(
             np.take_along_axis(self.inputs, order, axis=1),
-            self.sizes - is_dropped.sum(axis=1),
+            is_kept.sum(axis=1),
             np.take_along_axis(self.widths, order, axis=1),
             np.take_along_axis(self.shifts, order, axis=1),
         )
-
-    def without_each(self) -> tuple[GridProposals, NDArray[np.intp], NDArray[np.int32]]:
-        """Return each grid of two or more inputs without each one of its inputs.
-
-        Returns the simpler grids, the index of the original of each, and the dropped input.
-        """
-        n_simpler = np.where(self.sizes > 1, self.sizes, 0)
-        original = np.repeat(np.arange(len(self)), n_simpler)
-        first = np.repeat(np.cumsum(n_simpler) - n_simpler, n_simpler)
-        position = np.arange(len(original)) - first
-        dropped = self.inputs[original, position]
-        simpler = self.take(original)
-        # The last input replaces the dropped one.
-        last = simpler.sizes - 1
-        rows = np.arange(len(original))
-        for part in (simpler.inputs, simpler.widths, simpler.shifts):
-            part[rows, position] = part[rows, last]
-        return replace(simpler, sizes=last), original, dropped
 
     def dense(self, n_inputs: int) -> tuple[FloatArray, FloatArray]:
         """Return widths and shifts (n_grids, n_inputs), infinite and 0 for undivided inputs."""

@@ -24,9 +24,15 @@ from gramless.base.progress import Reporter
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.base.types import AnyArray, FloatArray, IntArray
-from gramless.features.grids import SHORT_HASH, Grids, with_combinations
+from gramless.features.grids import (
+    SHORT_HASH,
+    Grids,
+    limits_of_cells,
+    numbered_keys,
+    with_combinations,
+)
 from gramless.loops.backfitting import backfit
-from gramless.loops.scoring import TILE, score_grids
+from gramless.loops.scoring import TILE, score_grids, simplify_grids
 from gramless.losses import Loss
 from gramless.matrices.binned import BinnedMatrix
 from gramless.preprocessing.scaling import Scaler
@@ -509,6 +515,10 @@ class _Growth:
         )
         drawn = generator.integers(0, 2**32, MAX_INPUTS, dtype=np.uint32)
         self.multipliers = drawn | np.uint32(1)
+        # Bins are hashed into at most 32,768 slots; bins in one slot are scored as one bin.
+        n_slots = max(2, models.n_training // _ROWS_PER_BIN)
+        self.bits = int(np.clip(np.ceil(np.log2(n_slots)), *_TABLE_BITS))
+        self.shrinkage = np.float32(_SHRINKAGE * models.typical_curvature)
         self.kept: list[Grids] = []
         self.history: list[dict[str, float]] = []
         self.worth, self.stage_worth = np.zeros((2, space.rows.shape[1]))
@@ -598,16 +608,18 @@ class _Growth:
             return False
         # A model needs at least one grid, even if no grid helps.
         chosen = helpful if len(helpful) > 0 else best[:1]
-        winners = self._simplify(proposals.take(chosen), gains[chosen], values)
-        self.proposer.reward(winners)
+        winners = proposals.take(chosen)
         grids = self.space.grids(winners, self.generator)
         codes, known = grids.learn(self.space.rows, self.n_jobs)
+        n_bins = known.n_bins
+        winners, grids = self._simplify(winners, grids, codes, n_bins, gains[chosen], values)
+        self.proposer.reward(winners)
         before = self.models.n_grids
-        n_columns = int(self.models.offsets[before] + known.n_bins.sum())
+        n_columns = int(self.models.offsets[before] + n_bins.sum())
         if self.kept and not self.has_room(n_columns):
             return False
         self.kept.append(grids)
-        self.models.add(codes, known.n_bins)
+        self.models.add(codes, n_bins)
         earlier = self.generator.permutation(before)[: self.config.refitted_a_round]
         self.models.backfit(np.concatenate([np.arange(before, self.models.n_grids), earlier]))
         return len(helpful) > 0
@@ -615,23 +627,20 @@ class _Growth:
     def _score_proposals(self, proposals: GridProposals, values: tuple[Floats, int]) -> FloatArray:
         """Return the decrease of the loss by each grid on rows that it was not fitted to."""
         packed, n_outputs = values
-        # Bins are hashed into at most 32,768 slots; bins in one slot are scored as one bin.
-        n_slots = max(2, len(packed) // _ROWS_PER_BIN)
-        bits = int(np.clip(np.ceil(np.log2(n_slots)), *_TABLE_BITS))
+        bits = self.bits
         gains = np.empty(len(proposals))
         grids = (
             proposals.inputs,
             (1.0 / proposals.widths).astype(np.float32),
             proposals.shifts.astype(np.float32),
         )
-        shrinkage = np.float32(_SHRINKAGE * self.models.typical_curvature)
         columns, halves = self.space.columns, self.models.halves
         common = columns, packed, halves, n_outputs, proposals.sizes, grids, self.multipliers, bits
 
         def score(first: int, last: int) -> None:
             tile = np.empty((2, TILE), np.uint32)
             sums = np.empty((2, 1 << bits, packed.shape[1]), np.float32)
-            score_grids(*common, shrinkage, first, last, gains, tile, sums)
+            score_grids(*common, self.shrinkage, first, last, gains, tile, sums)
 
         # Tasks are smaller if there are too few proposals for all threads.
         task_grids = -(-len(proposals) // (_TASKS_PER_THREAD * thread_count(self.n_jobs)))
@@ -640,42 +649,52 @@ class _Growth:
         return gains
 
     def _simplify(
-        self, winners: GridProposals, gains: FloatArray, values: tuple[Floats, int]
-    ) -> GridProposals:
-        """Return winners without the inputs that do not contribute to their gain.
+        self,
+        winners: GridProposals,
+        grids: Grids,
+        codes: NDArray[np.unsignedinteger],
+        n_bins: NDArray[np.int64],
+        gains: FloatArray,
+        values: tuple[Floats, int],
+    ) -> tuple[GridProposals, Grids]:
+        """Return winners and their grids without the inputs that do not contribute to their gain.
 
-        Inputs are dropped one at a time, the least useful first. The loss of gain without each of
-        the other inputs is added to ``stage_worth``.
+        ``codes`` and ``n_bins`` are those of the grids, and become those of the simpler grids. What
+        the gain loses without each of the other inputs is added to ``stage_worth``.
         """
-        gains, changed = gains.copy(), np.arange(len(winners))
-        inputs = self.space.inputs
-        while len(changed) > 0:
-            # Score the winners that changed last, without each one of their inputs. From here on,
-            # `original` is the index of a simpler grid's winner.
-            simpler, original, dropped = winners.take(changed).without_each()
-            simpler_gains, original = self._score_proposals(simpler, values), changed[original]
-            # Find the best of the simpler grids of each winner.
-            order = np.argsort(simpler_gains, kind="stable")
-            best = np.full(len(winners), -1)
-            # Later assignments win, so the best grid of each original remains.
-            best[original[order]] = order
-            changed = np.flatnonzero(best >= 0)
-            # A winner changes if its best simpler grid keeps almost all of its gain.
-            is_as_good = simpler_gains[best[changed]] >= _SIMPLIFICATION_SHARE * gains[changed]
-            changed = changed[is_as_good]
-            # The other winners keep their inputs. What each input adds to their gain is its worth.
-            is_final = np.ones(len(winners), bool)
-            is_final[changed] = False
-            kept = is_final[original]
-            lost = np.maximum(gains[original] - simpler_gains, 0.0)[kept]
-            np.add.at(self.stage_worth, inputs[dropped[kept]], lost)
-            # Replace the winners that change; another input of theirs may be dropped next.
-            winners = winners.replaced(changed, simpler.take(best[changed]))
-            gains[changed] = simpler_gains[best[changed]]
-        # The whole gain of a grid with one input is the worth of that input.
-        single = winners.sizes == 1
-        np.add.at(self.stage_worth, inputs[winners.inputs[single, 0]], gains[single])
-        return winners
+        packed, n_outputs = values
+        is_kept = np.arange(MAX_INPUTS) < winners.sizes[:, None]
+        columns, lost = self.space.inputs[winners.inputs], np.zeros(is_kept.shape)
+        at = np.arange(len(winners))[:, None], columns
+        divisions = 1.0 / grids.widths[at], grids.shifts[at], grids.multipliers[at]
+        parameters = columns, *divisions[:2], limits_of_cells(*divisions), divisions[2]
+        max_bins, bits = int(n_bins.max()), self.bits
+        keys = np.empty((len(winners), max_bins), np.int64)
+        common = self.space.rows, codes, n_bins, winners.sizes, parameters, self.multipliers
+        halves, results = self.models.halves, (gains, is_kept, lost, keys)
+        steering = packed, halves, n_outputs, bits, self.shrinkage, _SIMPLIFICATION_SHARE
+
+        def simplify(first: int, last: int) -> None:
+            sums = np.empty((2, max_bins, packed.shape[1]), np.float32)
+            cells = np.empty((MAX_INPUTS, max_bins), np.int64)
+            bins = np.empty(max_bins, np.int64), cells, np.empty(max_bins, np.uint32)
+            scratch = *bins, sums, np.empty_like(sums), np.empty(1 << bits, np.int32)
+            simplify_grids(*common, *steering, first, last, *results, *scratch)
+
+        task_grids = -(-len(winners) // (_TASKS_PER_THREAD * thread_count(self.n_jobs)))
+        map_blocks(simplify, row_blocks(len(winners), task_grids), self.n_jobs)
+        np.add.at(self.stage_worth, columns[is_kept], lost[is_kept])
+        widths, shifts = grids.widths.copy(), grids.shifts.copy()
+        multipliers = grids.multipliers.copy()
+        for g in np.flatnonzero(is_kept.sum(axis=1) < winners.sizes):
+            dropped = columns[g, : winners.sizes[g]][~is_kept[g, : winners.sizes[g]]]
+            widths[g, dropped], shifts[g, dropped] = np.inf, 0.0
+            multipliers[g, dropped] = 1 << SHORT_HASH
+            numbers, distinct = numbered_keys(keys[g, : n_bins[g]])
+            codes[g] = np.take(numbers, codes[g] - 1)
+            n_bins[g] = len(distinct)
+        simpler = replace(grids, widths=widths, shifts=shifts, multipliers=multipliers)
+        return winners.with_inputs(is_kept), simpler
 
 
 def covariances(
