@@ -42,8 +42,8 @@ def make_cases(n_rows: int, width: int) -> list[Case]:
     rows = rng.normal(size=(n_rows, width)).astype(np.float32)
     blocks = HadamardBlocks.draw(Gaussian(), 0, width, width)
     weights = np.ascontiguousarray(blocks.frequencies(width).T, np.float32)
-    starts, out = np.zeros(blocks.chunk, np.float32), np.empty_like(rows)
-    sums = np.empty((n_rows, blocks.chunk), np.float32)
+    starts, out = np.zeros(blocks.chunk_size, np.float32), np.empty_like(rows)
+    sums = np.empty((n_rows, blocks.chunk_size), np.float32)
     own = partial(blocks.astype(np.float32).project, rows, 0, starts, sums)
     moved = 8.0 * units
     numpy_name, blas_name = f"numpy transform {width}", f"BLAS {width} inputs"

@@ -102,7 +102,7 @@ class Panels:
     panels: AnyArray
     # Number of frequencies of a projection, in whole panels. With a power of two, the sums of all
     # rows would fall into the same cache lines.
-    chunk: ClassVar[int] = 528
+    chunk_size: ClassVar[int] = 528
     max_rows: ClassVar[int] = _MAX_BLOCK_ROWS
 
     @classmethod
@@ -136,7 +136,7 @@ class Panels:
     def project(self, rows: Prepared, first: int, starts: AnyArray, sums: AnyArray) -> None:
         """Write ``starts`` plus products of prepared rows with frequencies from ``first`` on."""
         lanes = self.panels.shape[2]
-        panels = self.panels[first // lanes : (first + self.chunk) // lanes]
+        panels = self.panels[first // lanes : (first + self.chunk_size) // lanes]
         if isinstance(rows, tuple):
             trig.project_sparse(*rows, panels, starts, sums)
         else:
@@ -216,25 +216,25 @@ class HadamardBlocks(Stateful):
     def frequencies(self, n_inputs: int) -> FloatArray:
         """Return the frequencies as a matrix (n_frequencies, n_inputs) in radians."""
         blocks, n = self.astype(np.float64), len(self.scales)
-        starts, buffer = np.zeros(self.chunk), blocks.buffer(n_inputs, sparse=False)
+        starts, buffer = np.zeros(self.chunk_size), blocks.buffer(n_inputs, sparse=False)
         rows = blocks.prepare(np.eye(n_inputs), np.zeros(n_inputs), np.ones(n_inputs), buffer)
         frequencies = np.empty((n, n_inputs))
-        for first in range(0, n, self.chunk):
-            sums = np.empty((n_inputs, self.chunk))
+        for first in range(0, n, self.chunk_size):
+            sums = np.empty((n_inputs, self.chunk_size))
             blocks.project(rows, first, starts, sums)
-            frequencies[first : first + self.chunk] = np.pi * sums.T[: n - first]
+            frequencies[first : first + self.chunk_size] = np.pi * sums.T[: n - first]
         return frequencies
 
     @property
-    def chunk(self) -> int:
+    def chunk_size(self) -> int:
         """Number of frequencies of a projection, in whole blocks."""
         width = self.orders.shape[1]
-        return max(1, Panels.chunk // width) * width
+        return max(1, Panels.chunk_size // width) * width
 
     @property
     def max_rows(self) -> int:
         """Largest number of rows of a projection."""
-        return max(1, min(_MAX_BLOCK_ROWS, _MAX_BLOCK_SUMS // self.chunk))
+        return max(1, min(_MAX_BLOCK_ROWS, _MAX_BLOCK_SUMS // self.chunk_size))
 
     def buffer(self, n_rows: int, sparse: bool) -> AnyArray:
         """Return a buffer for :meth:`prepare`."""
@@ -250,10 +250,10 @@ class HadamardBlocks(Stateful):
     def project(self, rows: Prepared, first: int, starts: AnyArray, sums: AnyArray) -> None:
         """Write ``starts`` plus products of prepared rows with frequencies from ``first`` on."""
         width = self.orders.shape[1]
-        blocks = slice(first // width, (first + self.chunk) // width)
+        blocks = slice(first // width, (first + self.chunk_size) // width)
         hadamard.project_blocks(
             *(rows, self.signs[blocks], readonly(self.orders[blocks]), self.factors[blocks]),
-            *(self.scales[first : first + self.chunk], np.empty((2, width), self.signs.dtype)),
+            *(self.scales[first : first + self.chunk_size], np.empty((2, width), self.signs.dtype)),
             *(starts, sums),
         )
 
@@ -458,8 +458,8 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
         self._check_inputs(X)
         self._check_shapes()
         frequencies, n = self._typed_frequencies(out.dtype), self._n_frequencies
-        chunk, n_pairs = frequencies.chunk, self._n_pairs
-        starts = np.zeros(-(-n // chunk) * chunk, out.dtype)
+        chunk_size, n_pairs = frequencies.chunk_size, self._n_pairs
+        starts = np.zeros(-(-n // chunk_size) * chunk_size, out.dtype)
         starts[n_pairs:n] = self._single_phases / np.pi
         scale = out.dtype.type(np.sqrt(2.0 / self.n_features_out))
         inverse, categorical = self._inverse_bandwidth(), self.spreads_ > 0
@@ -467,12 +467,12 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
         block_rows = min(frequencies.max_rows, X.shape[0])
         buffer = frequencies.buffer(block_rows, sp.issparse(X))
         # The loops write whole groups of rows, also for an incomplete last one.
-        sums = np.empty((block_rows + trig.GROUP_ROWS, chunk), out.dtype)
+        sums = np.empty((block_rows + trig.GROUP_ROWS, chunk_size), out.dtype)
         for a, b in row_blocks(X.shape[0], block_rows):
             rows = frequencies.prepare(X[a:b], self.center_, inverse, buffer)
-            for first in range(0, n, chunk):
-                last = min(first + chunk, n)
-                frequencies.project(rows, first, starts[first : first + chunk], sums)
+            for first in range(0, n, chunk_size):
+                last = min(first + chunk_size, n)
+                frequencies.project(rows, first, starts[first : first + chunk_size], sums)
                 for table, codes in categories:
                     sums[: b - a, : last - first] += table[codes[a:b], first:last]
                 if first < n_pairs:

@@ -523,6 +523,8 @@ class LandmarkMatrix(ComputedMatrix):
         kernel_values, *_ = self.nystrom.steps()
         cached, has_few_rows = self._values, self.shape[0] * self.shape[1] <= self.max_cached_values
         new = np.empty(self.shape) if has_few_rows and cached is None else None
+        with one_blas_thread():
+            coefficients = self.nystrom.landmark_coefficients(w)
 
         def multiply(a: int, b: int) -> None:
             if cached is not None:
@@ -533,6 +535,5 @@ class LandmarkMatrix(ComputedMatrix):
             np.matmul(block, coefficients, out=out[a:b])
 
         with one_blas_thread():
-            coefficients = self.nystrom.landmark_coefficients(w)
             map_blocks(multiply, row_blocks(self.shape[0], self.chunk_rows), self.n_jobs)
         self._values = new if cached is None else cached

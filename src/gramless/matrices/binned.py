@@ -187,7 +187,7 @@ class BinnedMatrix(CodedMatrix, PlainBins):
 
     def bin_counts(self) -> FloatArray:
         # With scale 1, all sums are whole numbers, so they are exact.
-        return self._like(self.codes, self.offsets, 1.0).rmatvec(np.ones(self.shape[0]))
+        return self._copy_with(self.codes, self.offsets, 1.0).rmatvec(np.ones(self.shape[0]))
 
     def row_of_each_bin(self) -> IntArray:
         """Return the index of one row in each bin; 0 for bins without rows."""
@@ -204,19 +204,21 @@ class BinnedMatrix(CodedMatrix, PlainBins):
 
     def first_grids(self, n_grids: int) -> BinnedMatrix:
         """Return the matrix of the first grids, which shares the codes."""
-        return self._like(self.codes[:n_grids], self.offsets[: n_grids + 1])
+        return self._copy_with(self.codes[:n_grids], self.offsets[: n_grids + 1])
 
     def _list_rows(self) -> RowLists:
         parts = self.tasks.part_rows, self.tasks.most_parts
         return list_bins(self.codes, self.offsets, self.scale, self.n_jobs, *parts)
 
     def _grid(self, r: int, offsets: IntArray) -> BinnedMatrix:
-        return self._like(self.codes[r : r + 1], offsets)
+        return self._copy_with(self.codes[r : r + 1], offsets)
 
     def take_rows(self, rows: Rows) -> BinnedMatrix:
-        return self._like(take_grid_rows(self.codes, rows, self.n_jobs), self.offsets)
+        return self._copy_with(take_grid_rows(self.codes, rows, self.n_jobs), self.offsets)
 
-    def _like(self, codes: AnyArray, offsets: IntArray, scale: float | None = None) -> BinnedMatrix:
+    def _copy_with(
+        self, codes: AnyArray, offsets: IntArray, scale: float | None = None
+    ) -> BinnedMatrix:
         return BinnedMatrix(
             codes,
             offsets,

@@ -140,7 +140,7 @@ class StoredBinnedMatrix(PlainBins):
                 for block, (a, b) in zip(self.code_blocks, pairwise(self._ends), strict=True)
                 if first < b and a < last
             ]
-            return self._like(blocks, self.offsets)
+            return self._copy_with(blocks, self.offsets)
         indices = np.arange(n_rows)[rows]
         if not should_store_codes(len(indices) * self._row_bytes):
             return self._block(self._load_rows(indices))
@@ -148,7 +148,7 @@ class StoredBinnedMatrix(PlainBins):
         parts = row_blocks(len(indices), rows_of_block(self.n_grids))
         for a, b in parts:
             file.append(self._load_rows(indices[a:b]))
-        return self._like(file.blocks(), self.offsets)
+        return self._copy_with(file.blocks(), self.offsets)
 
     def _load_rows(self, indices: IntArray) -> AnyArray:
         codes = padded_rows((self.n_grids, len(indices)), self._widest_dtype)
@@ -167,7 +167,7 @@ class StoredBinnedMatrix(PlainBins):
         for block in self.code_blocks:
             file.append(block.columns[:n_grids])
             block.forget()
-        return self._like(file.blocks(), self.offsets[: n_grids + 1])
+        return self._copy_with(file.blocks(), self.offsets[: n_grids + 1])
 
     def _list_rows(self) -> RowLists:
         raise InputError(
@@ -175,7 +175,7 @@ class StoredBinnedMatrix(PlainBins):
             "but the codes exceed memory_budget: raise it, or use l1_ratio=0 and solver='auto'."
         )
 
-    def _like(self, blocks: list[MappedBlock], offsets: IntArray) -> StoredBinnedMatrix:
+    def _copy_with(self, blocks: list[MappedBlock], offsets: IntArray) -> StoredBinnedMatrix:
         return StoredBinnedMatrix(blocks, offsets, scale=self.scale, n_jobs=self.n_jobs)
 
     @property

@@ -141,12 +141,12 @@ class WeightedBinnedMatrix(CodedMatrix):
         return codes, self._code_stride, values, self._value_stride
 
     def _grid(self, r: int, offsets: IntArray) -> WeightedBinnedMatrix:
-        return self._like(self.codes[r : r + 1], self.values[r : r + 1], offsets)
+        return self._copy_with(self.codes[r : r + 1], self.values[r : r + 1], offsets)
 
     def take_rows(self, rows: Rows) -> WeightedBinnedMatrix:
         codes = take_grid_rows(self.codes, rows, self.n_jobs)
         values = take_grid_rows(self.values, rows, self.n_jobs)
-        part = self._like(codes, values, self.offsets)
+        part = self._copy_with(codes, values, self.offsets)
         part.unseen_squares = self.unseen_squares[rows]
         return part
 
@@ -155,7 +155,9 @@ class WeightedBinnedMatrix(CodedMatrix):
         values = self.values.T[is_nonzero].astype(np.float64) * self.scale
         return self._csr(is_nonzero, values)
 
-    def _like(self, codes: AnyArray, values: AnyArray, offsets: IntArray) -> WeightedBinnedMatrix:
+    def _copy_with(
+        self, codes: AnyArray, values: AnyArray, offsets: IntArray
+    ) -> WeightedBinnedMatrix:
         return WeightedBinnedMatrix(
             codes,
             values,
