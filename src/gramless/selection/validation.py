@@ -99,9 +99,7 @@ def validate(
         The score to beat. A fit that is clearly worse and improves too slowly ends early.
     """
     release_freed_memory()
-    path = _PenaltyPath(task, goal, matrix, split)
-    path.solve(alpha, start, beat)
-    return path.results[alpha]
+    return PenaltyPath(task, goal, matrix, split).solve(alpha, start, beat)
 
 
 def improve_alpha(
@@ -118,7 +116,7 @@ def improve_alpha(
     of the time budget. Of penalties whose scores are within 0.1 % of the best, the strongest is
     selected. The result contains only the trials made here.
     """
-    path = _PenaltyPath(task, goal, matrix, split)
+    path = PenaltyPath(task, goal, matrix, split)
     path.results[first.alpha] = replace(first, trials=[])
     # For classes, weakly penalised fits take longest and help least.
     for factor in NEARBY[:1] if goal.loss.is_of_classes else NEARBY:
@@ -126,8 +124,8 @@ def improve_alpha(
         for _ in range(_MAX_STEPS):
             if task.budget.deadline.beyond(_TIME_SHARE):
                 break
-            path.solve(alpha * factor, path.results[alpha].weights, path.best.score)
-            if path.results[alpha * factor].score >= path.results[alpha].score:
+            last = path.results[alpha]
+            if path.solve(alpha * factor, last.weights, path.best.score).score >= last.score:
                 break
             alpha, has_moved = alpha * factor, True
         if has_moved:
@@ -187,7 +185,12 @@ def joined(results: Sequence[ValidationResult]) -> ValidationResult:
     )
 
 
-class _PenaltyPath:
+class PenaltyPath:
+    """Fits with several penalties to the training rows of a split, with one solver.
+
+    The arguments are those of :func:`validate`.
+    """
+
     def __init__(
         self, task: SelectionTask, goal: Goal, matrix: FeatureMatrix, split: Split
     ) -> None:
@@ -205,8 +208,10 @@ class _PenaltyPath:
     def best(self) -> ValidationResult:
         return min(self.results.values(), key=lambda result: result.score)
 
-    def solve(self, alpha: float, start: Vector | None, beat: float = np.inf) -> None:
-        """Fit with the penalty ``alpha`` over the number of training rows.
+    def solve(
+        self, alpha: float, start: Vector | None = None, beat: float = np.inf
+    ) -> ValidationResult:
+        """Fit with the penalty ``alpha`` over the number of training rows, and keep the result.
 
         The solve ends early once it is clear that its score will stay above ``beat``.
         """
@@ -245,6 +250,7 @@ class _PenaltyPath:
             weights=solution.weights,
             trials=[trial],
         )
+        return self.results[alpha]
 
     def _callback(self, start: Vector | None, beat: float) -> Watch | None:
         """Return the deadline as a watch of a solve, with early stopping if ``beat`` is given."""

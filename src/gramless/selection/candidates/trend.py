@@ -28,7 +28,7 @@ from gramless.selection.candidates.kernel_ridge import FittedKernelRidge
 from gramless.selection.goal import scaled_score
 from gramless.selection.splits import Split
 from gramless.selection.task import GROWN, SelectionTask
-from gramless.selection.validation import ValidationResult, joined, record, validate
+from gramless.selection.validation import PenaltyPath, ValidationResult, joined, record
 
 # Sample on which trends are standardised and tried with one step.
 _SAMPLE_ROWS = 4000
@@ -219,15 +219,15 @@ def _with_best_penalty(
     matrix: FeatureMatrix, task: SelectionTask, splits: Sequence[Split]
 ) -> tuple[ValidationResult, float]:
     """Return the result of the best penalty over all splits, and this penalty of the mean loss."""
-    matrices = [matrix.take_rows(np.concatenate(split)) for split in splits]
+    paths = [
+        PenaltyPath(task, task.goal, matrix.take_rows(np.concatenate(split)), split)
+        for split in splits
+    ]
+    sums_of_weights = [task.data.mass_of(training) for training, _ in splits]
 
     def with_exponent(exponent: int) -> ValidationResult:
-        return joined(
-            [
-                validate(task, task.goal, part, split, 10.0**exponent * task.data.mass_of(split[0]))
-                for part, split in zip(matrices, splits, strict=True)
-            ]
-        )
+        tried = zip(paths, sums_of_weights, strict=True)
+        return joined([path.solve(10.0**exponent * total) for path, total in tried])
 
     tried = {exponent: with_exponent(exponent) for exponent in _COARSE_EXPONENTS}
     best = min(tried, key=lambda exponent: tried[exponent].score)
