@@ -20,7 +20,7 @@ import pyarrow
 from typer.testing import CliRunner
 
 import gramless
-from gramless.base.files import replacing
+from gramless.base.files import open_replacement
 from gramless.cli.main import app
 from gramless.datasets import friedman1
 from gramless.features.registry import FEATURE_MAPS
@@ -59,7 +59,7 @@ def fit_and_save(folder: Path, names: list[str]) -> None:
         gramless.save(model, path)
         found = model.predict(X)
         np.testing.assert_array_equal(gramless.load(path).predict(X), found, err_msg=name)
-        with replacing(folder / f"{name}.npy") as file:
+        with open_replacement(folder / f"{name}.npy") as file:
             np.save(file, found)
 
 

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from gramless.base.errors import DataFileError, InputError
-from gramless.base.files import replacing
+from gramless.base.files import open_replacement
 from gramless.base.types import AnyArray
 from gramless.datasets.files import strip_compression
 from gramless.datasets.numpy_files import read_npz
@@ -328,7 +328,7 @@ def fetch_file(
         raise InputError(f"Only {', '.join(_SCHEMES)} addresses are downloaded, got {url!r}.")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(target) as file:
+        with open_replacement(target) as file:
             found = _receive(url, file, target.name, progress)
             _compare(f"what {url} sent", found, sha256)
     except (OSError, http.client.HTTPException) as fault:

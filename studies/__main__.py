@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gramless.base.errors import InputError
-from gramless.base.formatting import duration
+from gramless.base.formatting import format_duration
 from gramless.cli.options import AsJson, Debug, names
 from gramless.cli.report import Report, facts, listing, reporting
 
@@ -306,7 +306,7 @@ class _Progress:
             self._report.note(f"{_told(finished.job)}: {last['status']}, {last['reason']}")
         elif not self._has_bar:
             place = f"{finished.n_ended} of {finished.n_jobs}"
-            left = f"about {duration(finished.left)} left"
+            left = f"about {format_duration(finished.left)} left"
             self._report.note(f"{place}: {_told(finished.job)}: {last['wall']:.1f} s; {left}")
 
 

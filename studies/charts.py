@@ -17,7 +17,7 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
-from gramless.base.formatting import power_of_ten
+from gramless.base.formatting import format_scientific
 from gramless.base.types import FloatArray
 from gramless.cli.pages import cut
 
@@ -88,7 +88,7 @@ def short_number(value: float) -> str:
     """
     size = abs(value)
     if size >= 1e9 or 0.0 < size < 0.999e-3:
-        return power_of_ten(value)
+        return format_scientific(value)
     if size >= 1e6:
         return f"{value / 1e6:.4g}M"
     return f"{value / 1e3:.4g}k" if size >= 1e4 else f"{value:.6g}"

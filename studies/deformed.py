@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gramless.base.errors import InputError
-from gramless.base.random import seed_from, words
+from gramless.base.random import raw_words, seed_from
 from gramless.base.threads import map_blocks
 from gramless.loops.normals import normals_of
 from studies.warp import warp
@@ -184,7 +184,7 @@ class DeformedDigits:
 
     def _words(self, purpose: str, block: int, n: int) -> NDArray[np.uint64]:
         """Return ``n`` words for each row of a block."""
-        drawn = words(self.seed, f"deformed {purpose}", block, n * BLOCK_ROWS)
+        drawn = raw_words(self.seed, f"deformed {purpose}", block, n * BLOCK_ROWS)
         return drawn.reshape(BLOCK_ROWS, n)
 
     def _normals(self, purpose: str, block: int, n: int) -> NDArray[np.float64]:

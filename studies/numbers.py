@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gramless.base.formatting import duration, power_of_ten
+from gramless.base.formatting import format_duration, format_scientific
 
 _LEAST = 1e-4
 
@@ -18,7 +18,7 @@ def printed(value: float, digits: int = 5) -> str:
     ('83.41', '5,221,916', '2·10⁻⁵', '62.67')
     """
     if 0.0 < abs(value) < _LEAST:
-        return power_of_ten(value)
+        return format_scientific(value)
     if value == round(value):
         return f"{value:,.0f}"
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
@@ -34,4 +34,4 @@ def brief_seconds(seconds: float) -> str:
     >>> brief_seconds(0.0312), brief_seconds(75.0)
     ('0.031 s', '1 min 15 s')
     """
-    return f"{seconds:.2g} s" if seconds < 10.0 else duration(seconds)
+    return f"{seconds:.2g} s" if seconds < 10.0 else format_duration(seconds)

@@ -12,8 +12,8 @@ from statistics import median
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from gramless.base.files import replacing
-from gramless.base.formatting import duration
+from gramless.base.files import open_replacement
+from gramless.base.formatting import format_duration
 from studies.catalogue import PAPERS
 from studies.comparisons import Comparison, headline, reasons
 from studies.panels import chart_of, marks_of, notes_of
@@ -195,7 +195,7 @@ def _run(records: Sequence[Record]) -> dict[str, str]:
         "commit": ", ".join(commits),
         "date": " to ".join(dict.fromkeys([*days[:1], *days[-1:]])),
         "machine": "; ".join(machines(records)),
-        "time": duration(seconds) if seconds else "",
+        "time": format_duration(seconds) if seconds else "",
     }
     return {name: text for name, text in facts.items() if text}
 
@@ -207,7 +207,7 @@ def _write_page(path: Path, templates: Environment, name: str, **content: object
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as file:
+    with open_replacement(path) as file:
         file.write(text.encode())
 
 

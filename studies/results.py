@@ -9,7 +9,7 @@ from statistics import median
 from textwrap import shorten
 from typing import Any
 
-from gramless.base.formatting import sized
+from gramless.base.formatting import format_bytes
 from studies.comparisons import Comparison, mark_repeated
 from studies.records import DONE, FAILED, NO_DATA, OVER_TIME, UNAVAILABLE, settled
 from studies.runner import plan
@@ -210,7 +210,7 @@ def _machine(machine: Mapping[str, Any]) -> str:
     if machine.get("cores"):
         words.append(plural(machine["cores"], "core"))
     if machine.get("memory"):
-        words.append(sized(machine["memory"]))
+        words.append(format_bytes(machine["memory"]))
     return ", ".join(filter(None, [*words, machine.get("system", "")]))
 
 

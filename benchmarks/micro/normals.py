@@ -10,14 +10,14 @@ import numpy as np
 from _timing import Case, memory_bandwidth, options, run
 from scipy.special import ndtri
 
-from gramless.base.random import stream, words
+from gramless.base.random import raw_words, stream
 from gramless.loops.normals import normals_of
 
 QUICK = {"numbers": 2000}
 
 
 def make_cases(n: int) -> list[Case]:
-    drawn, out = words(0, "benchmark", 0, n), np.empty(n)
+    drawn, out = raw_words(0, "benchmark", 0, n), np.empty(n)
     probabilities = ((drawn >> np.uint64(12)) + 0.5) * 2.0**-52
     generator = stream(0, "benchmark")
     measured = ("number", n, 16.0 * n)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gramless.base.public import PUBLIC_MODULES, on_first_use
+from gramless.base.public import PUBLIC_MODULES, lazy_getattr
 from gramless.base.public import VERSION as __version__
 
 __all__ = [
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from gramless.unsupervised.two_sample import two_sample_test
 
 
-__getattr__ = on_first_use(__name__, PUBLIC_MODULES)
+__getattr__ = lazy_getattr(__name__, PUBLIC_MODULES)
 
 
 def __dir__() -> list[str]:

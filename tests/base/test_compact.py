@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from gramless.base.numeric import rounded_to_multiples, rounded_to_single
-from gramless.base.state import MAX_FILLED, CompactArray, compacted
+from gramless.base.state import MAX_FILLED, CompactArray, compact_array
 
 RNG = np.random.default_rng(0)
 NORMAL = RNG.normal(size=(60, 40))
@@ -53,7 +53,7 @@ COMPACT = [
 
 def test_compacted_arrays_are_smaller_and_restored_exactly():
     for number, (array, share) in enumerate(COMPACT):
-        compact = compacted(array)
+        compact = compact_array(array)
         assert compact.form == "Deflated", number
         assert compact.n_bytes <= share * array.nbytes, number
         same_bits(compact.restored(), np.ascontiguousarray(array))
@@ -74,22 +74,22 @@ OTHERS = [
 
 def test_incompressible_arrays_are_kept():
     for array in OTHERS:
-        assert compacted(array) is array
+        assert compact_array(array) is array
 
 
 def test_extremely_compressible_large_arrays_are_kept():
     zeros = np.zeros(MAX_FILLED // 8 + 200_000)
-    assert compacted(zeros) is zeros
+    assert compact_array(zeros) is zeros
     even = np.arange(10_000) % 2.0
-    n_filled = compacted(even).n_filled
+    n_filled = compact_array(even).n_filled
     assert 0 < n_filled < even.nbytes
-    assert compacted(even, n_filled - 1) is even
+    assert compact_array(even, n_filled - 1) is even
 
 
 def test_arrays_with_an_incompressible_start_are_kept():
     numbers = np.append(np.random.default_rng(1).normal(size=1 << 14), np.zeros(1 << 14))
-    assert compacted(numbers) is numbers
-    assert compacted(numbers[::-1]).n_bytes < 0.6 * numbers.nbytes
+    assert compact_array(numbers) is numbers
+    assert compact_array(numbers[::-1]).n_bytes < 0.6 * numbers.nbytes
 
 
 NUMBERS = st.one_of(
@@ -104,9 +104,9 @@ NUMBERS = st.one_of(
 )
 def test_any_numbers_are_restored_exactly(numbers, size, shift):
     floats = np.resize(numbers, size)
-    same_bits(restored(compacted(floats)), floats)
+    same_bits(restored(compact_array(floats)), floats)
     whole = floats.view(np.int64) << shift if shift < 64 else floats.view(np.int64)
-    same_bits(restored(compacted(whole)), whole)
+    same_bits(restored(compact_array(whole)), whole)
 
 
 def deflated(array):

@@ -22,20 +22,20 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 @pytest.mark.parametrize("share", [0.25, 1.0])
 def test_shares_count_from_the_start(clock: list[float], share: float) -> None:
     deadline = Deadline(8.0, started=clock[0])
-    assert not deadline.beyond(share)
+    assert not deadline.is_past(share)
     clock[0] = 100.0 + 8.0 * share
-    assert not deadline.beyond(share)
+    assert not deadline.is_past(share)
     clock[0] += 0.001
-    assert deadline.beyond(share)
-    assert not Deadline(8.0, started=clock[0]).beyond(share)
+    assert deadline.is_past(share)
+    assert not Deadline(8.0, started=clock[0]).is_past(share)
 
 
 def test_left_returns_the_rest_of_a_share(clock: list[float]) -> None:
     deadline = Deadline(8.0, started=clock[0])
     clock[0] += 1.0
-    assert deadline.left(0.5) == 3.0
-    assert deadline.left(0.0) == -1.0
-    assert Deadline().left(0.5) == np.inf
+    assert deadline.seconds_left(0.5) == 3.0
+    assert deadline.seconds_left(0.0) == -1.0
+    assert Deadline().seconds_left(0.5) == np.inf
 
 
 def test_deadline_starts_when_created() -> None:

@@ -59,7 +59,7 @@ def test_written_blocks_are_read_back() -> None:
     for block, part in zip(blocks, parts, strict=True):
         assert (block.n_rows, block.dtype) == (part.shape[1], part.dtype)
         np.testing.assert_array_equal(block.columns, part)
-        block.forget()
+        block.release_pages()
         np.testing.assert_array_equal(block.columns, part)
     np.testing.assert_array_equal(blocks[0].part(1, 3).part(1, 2).columns, parts[0][:, 2:])
     assert BlockFile("nothing", "write more").blocks() == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gramless.base.numeric import as_float, is_whole, too_large
+from gramless.base.numeric import as_float, is_whole, upper_limit_text
 
 
 def test_is_whole_accepts_64_bit_integers_only() -> None:
@@ -14,8 +14,8 @@ def test_is_whole_accepts_64_bit_integers_only() -> None:
 
 
 def test_too_large_names_the_limit() -> None:
-    assert too_large(2**70) == " and below 2**63"
-    assert too_large(0) == ""
+    assert upper_limit_text(2**70) == " and below 2**63"
+    assert upper_limit_text(0) == ""
 
 
 def test_as_float_converts_large_integers_to_infinity() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gramless.base.random import seed_from, stream, streams, words
+from gramless.base.random import raw_words, seed_from, stream, streams
 
 seeds = st.integers(0, 2**32 - 1)
 # Of few letters: a process that first draws from all of Unicode makes a table of it.
@@ -41,17 +41,17 @@ def test_streams_match_single_streams(seed: int, purpose: str, n_blocks: int) ->
 
 
 def test_words_are_the_same_in_every_version() -> None:
-    result = words(7, "grids", 2, 2)
+    result = raw_words(7, "grids", 2, 2)
     assert result.dtype == np.uint64
     assert result.tolist() == RAW_OF_7_GRIDS_2
-    assert words(2**32, "features", 10**9, 3).tolist() == RAW_OF_LARGE_KEYS
+    assert raw_words(2**32, "features", 10**9, 3).tolist() == RAW_OF_LARGE_KEYS
 
 
 @given(seeds, purposes, blocks, st.integers(0, 9), st.integers(0, 9))
 def test_words_match_the_stream(seed: int, purpose: str, block: int, n: int, n_more: int) -> None:
     raw = stream(seed, purpose, block).bit_generator.random_raw(n + n_more)
-    np.testing.assert_array_equal(words(seed, purpose, block, n + n_more), raw)
-    np.testing.assert_array_equal(words(seed, purpose, block, n), raw[:n])
+    np.testing.assert_array_equal(raw_words(seed, purpose, block, n + n_more), raw)
+    np.testing.assert_array_equal(raw_words(seed, purpose, block, n), raw[:n])
 
 
 def test_every_seed_purpose_and_block_differs() -> None:

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from gramless.base.errors import InputError, ModelFileError
-from gramless.base.files import writing
+from gramless.base.files import open_for_writing
 from gramless.cli.outputs import Output, check_outputs
 from gramless.estimators.persistence import save
 from gramless.inspection.pictures import write_picture
@@ -128,7 +128,10 @@ def test_save_and_load_reject_impossible_file_names(tmp_path, files):
 def test_failed_write_keeps_the_old_file(tmp_path):
     target = tmp_path / "a"
     target.write_text("old")
-    with pytest.raises(InputError, match=r"cannot be written \(No space left"), writing(target):
+    with (
+        pytest.raises(InputError, match=r"cannot be written \(No space left"),
+        open_for_writing(target),
+    ):
         raise OSError(28, "No space left on device")
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
@@ -138,7 +141,7 @@ def test_failed_write_keeps_the_old_file(tmp_path):
 def test_replaced_file_keeps_its_permissions(tmp_path):
     target = tmp_path / "a"
     target.touch(0o600)
-    with writing(target) as file:
+    with open_for_writing(target) as file:
         file.write(b"new")
     assert target.stat().st_mode & 0o777 == 0o600
 

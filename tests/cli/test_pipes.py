@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gramless.base.errors import DataFileError
-from gramless.base.files import replacing
+from gramless.base.files import open_replacement
 from gramless.cli import outputs
 from gramless.datasets import read_table
 
@@ -112,7 +112,7 @@ def test_pipes_are_written_to_and_never_replaced(tmp_path):
     os.mkfifo(pipe)
     receiver = threading.Thread(target=lambda: results.append(pipe.read_bytes()))
     receiver.start()
-    with replacing(pipe) as file:
+    with open_replacement(pipe) as file:
         file.write(b"content")
     receiver.join()
     assert results == [b"content"]

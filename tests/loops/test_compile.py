@@ -81,7 +81,7 @@ def test_full_disk_warns_once_and_keeps_no_cache(total_anew, monkeypatch):
     def full(path):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(compiling, "replacing", full)
+    monkeypatch.setattr(compiling, "open_replacement", full)
     with one_warning():
         assert not run(total_anew())
         assert not run(total_anew())

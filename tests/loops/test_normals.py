@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import ndtri
 
-from gramless.base.random import words
+from gramless.base.random import raw_words
 from gramless.loops import normals
 
 N_DRAWS = 1_000_000
@@ -89,14 +89,14 @@ def minus_log(number: float) -> float:
 
 def mixed_words(n: int) -> NDArray[np.uint64]:
     """Return words of all sizes, so that tails of all lengths occur."""
-    drawn = words(3, "mixed", 0, n)
+    drawn = raw_words(3, "mixed", 0, n)
     shifted = drawn >> (np.arange(n, dtype=np.uint64) % np.uint64(52))
     return np.where(np.arange(n) % 3 == 0, ~shifted, shifted)
 
 
 @pytest.fixture(scope="module")
 def draws() -> NDArray[np.float64]:
-    return of(words(1, "normals", 5, N_DRAWS))
+    return of(raw_words(1, "normals", 5, N_DRAWS))
 
 
 def test_normals_match_scipy() -> None:
@@ -127,7 +127,7 @@ def test_only_the_upper_bits_matter() -> None:
 
 def test_normals_are_the_same_on_every_machine() -> None:
     assert {word: of(array(word))[0].hex() for word in FROZEN} == FROZEN
-    result = of(words(1, "normals", 0, 100_000))
+    result = of(raw_words(1, "normals", 0, 100_000))
     assert zlib.crc32(result.astype("<f8").tobytes()) == CHECKSUM_OF_100_000
 
 
@@ -164,7 +164,7 @@ def test_normals_have_normal_moments_and_tails(draws: NDArray[np.float64]) -> No
 def test_far_tails_are_reached() -> None:
     """Words whose upper bits are zeros: draws beyond 4, 5 and 6 standard deviations."""
     for n_zeros in (15, 22, 30):
-        drawn = words(2, "tails", n_zeros, 20_000) >> np.uint64(n_zeros)
+        drawn = raw_words(2, "tails", n_zeros, 20_000) >> np.uint64(n_zeros)
         result = of(drawn)
         limit = ndtri(2.0**-n_zeros)
         assert (result < limit).all()

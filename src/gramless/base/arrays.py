@@ -18,7 +18,7 @@ from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 Number = TypeVar("Number", bound=np.generic)
 
 _LINE_BYTES = 64
-_SHORT_ROW = 256  # shorter rows are not padded to whole cache lines
+_SHORT_ROW = 256  # shorter rows (in numbers) are not padded to whole cache lines
 
 
 def readonly(array: NDArray[Number]) -> NDArray[Number]:
@@ -37,19 +37,21 @@ def as_floats(values: AnyArray) -> AnyArray:
 
 
 def contiguous_rows(array: NDArray[Number]) -> NDArray[Number]:
-    """Return the matrix itself if each of its rows is contiguous, else a copy."""
+    """Return the matrix itself if :func:`flat_rows` can index its rows, else a contiguous copy."""
     size = array.itemsize
     between_rows, within_row = array.strides
+    # A flat index is row * stride + column, so the stride must be a whole number of items and must
+    # not be negative, as it is in a reversed matrix.
     is_contiguous = within_row == size and between_rows >= 0 and between_rows % size == 0
     return array if is_contiguous else np.ascontiguousarray(array)
 
 
 def padded_rows(shape: tuple[int, int], dtype: DTypeLike) -> AnyArray:
-    """Return an uninitialised matrix whose rows are an odd number of cache lines apart.
+    """Return an uninitialised matrix whose rows start an odd number of cache lines apart.
 
     Vector loads then touch one line each, and rows that are read together do not compete for the
-    same sets of the cache. This takes up to 127 bytes more per row. Rows of fewer than 256 numbers
-    are only one number apart.
+    same sets of the cache. This takes up to 128 bytes more per row. Rows of fewer than 256 numbers
+    are only padded by one number.
     """
     n, m = shape
     size = np.dtype(dtype).itemsize
@@ -58,7 +60,7 @@ def padded_rows(shape: tuple[int, int], dtype: DTypeLike) -> AnyArray:
     return np.empty((n, stride), dtype)[:, :m]
 
 
-def on_cache_line(n: int, dtype: DTypeLike) -> AnyArray:
+def empty_on_cache_line(n: int, dtype: DTypeLike) -> AnyArray:
     """Return an uninitialised flat array of ``n`` numbers that starts on a cache line."""
     size = np.dtype(dtype).itemsize
     buffer = np.empty(n + _LINE_BYTES // size, dtype)
@@ -85,13 +87,13 @@ def writable_flat_rows(array: NDArray[Number]) -> tuple[NDArray[Number], int]:
 
 
 def positions_of(selection: NDArray[np.integer] | BoolArray) -> IntArray:
-    """Return the positions that a selection of rows contains, which may be a mask."""
+    """Return the positions of selected rows, given as positions or as a mask."""
     is_mask = selection.dtype == bool
     return np.flatnonzero(selection) if is_mask else np.asarray(selection, np.int64)
 
 
 def inner(a: FloatArray, b: FloatArray) -> float:
-    """Return the sum of all products of two arrays of one shape.
+    """Return the inner product of two arrays of the same shape.
 
     BLAS is avoided because its threads would spin on cores that the thread pool needs.
     """

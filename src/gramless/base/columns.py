@@ -96,7 +96,10 @@ class PlainColumn(NamedTuple):
 
     @property
     def is_category(self) -> bool:
-        """Return whether values are categories, or text that may be read as numbers or dates."""
+        """Return whether the values are categories, booleans or text.
+
+        Text may later be read as numbers or dates, and booleans as numbers.
+        """
         return self.type in ("text", "category", "boolean")
 
     @property
@@ -119,8 +122,8 @@ Reader: TypeAlias = Callable[[], PlainColumn]
 
 def is_frame(X: object) -> TypeGuard[Table]:
     """Return whether ``X`` is a table of pandas, polars, pyarrow or this package."""
-    # The type is checked, not the object: a pandas frame has its columns as attributes, of which
-    # one may be called "join".
+    # The type is checked, not the object: the columns of a pandas frame are attributes too, and a
+    # column may be called "join".
     protocols = _FrameMethods, ArrowTable
     return isinstance(X, NamedColumns) or any(issubclass(type(X), part) for part in protocols)
 
@@ -168,10 +171,10 @@ def plain_column(name: str, column: object) -> PlainColumn:
     """Read a column of a table.
 
     Numbers become float32 or float64, with NaN if missing. Dates and durations become seconds, and
-    periods the second of their start. Categories stay booleans or objects. Raises ``InputError``
-    for other values.
+    periods become the second of their start. Booleans without missing values stay booleans; other
+    booleans, text and categories become objects. Raises ``InputError`` for other values.
     """
-    if is_declared(column):
+    if has_categorical_type(column):
         # Missing values of dictionary columns do not survive pyarrow's to_numpy.
         if isinstance(column, _ArrowArray):
             objects: Any = column.to_pylist()
@@ -203,11 +206,11 @@ def plain_column(name: str, column: object) -> PlainColumn:
 
 
 def _inexact_integers(column: object, values: AnyArray, floats: AnyArray) -> AnyArray | None:
-    """Return the integers of a column if some are too large for float64, else None."""
+    """Return the exact integers of a column if float64 would round some of them, else None."""
     is_large = floats.dtype == np.float64 and bool((np.abs(floats) >= _MAX_EXACT_INTEGER).any())
     if not is_large or values.dtype.kind in "iu":
         return values if is_large else None
-    # Columns of integers with missing values are converted to floats.
+    # NumPy has converted integers with missing values to floats, so the column is read again.
     integers = None
     if isinstance(column, _ArrowArray):
         integers = column.to_pylist() if "int" in str(column.type) else None
@@ -217,7 +220,7 @@ def _inexact_integers(column: object, values: AnyArray, floats: AnyArray) -> Any
 
 
 def _object_array(values: Iterable[object]) -> AnyArray:
-    # Because None has no length, NumPy never makes a matrix of values that have one.
+    # NumPy would make a matrix of sequences of one length. The None at the end prevents it.
     return np.array([*values, None], dtype=object)[:-1]
 
 
@@ -241,7 +244,7 @@ def exact_labels(column: object) -> AnyArray | None:
     return np.array([cell.item() if isinstance(cell, np.generic) else cell for cell in cells])
 
 
-def is_declared(column: object) -> bool:
+def has_categorical_type(column: object) -> bool:
     """Return whether the type of a column is categorical."""
     if isinstance(column, Series):
         return str(column.dtype).startswith(_CATEGORICAL_TYPES)

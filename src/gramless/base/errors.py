@@ -28,7 +28,10 @@ class ModelFileError(GramlessError, ValueError):
 
 
 class DataFileError(GramlessError, ValueError):
-    """A data file that cannot be read; the message locates the error if possible."""
+    """A data file that cannot be read, or a temporary file of data that cannot be written.
+
+    The message locates an error in a data file if possible.
+    """
 
 
 class MissingDependencyError(GramlessError, ImportError):

@@ -16,12 +16,12 @@ from typing import IO
 
 from gramless.base.errors import GramlessError, InputError
 
-# Enough for a reader that is started together with the writer to open the pipe.
+# A reader that is started together with the writer opens the pipe within this time.
 _WAIT_FOR_READER_SECONDS = 5.0
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[IO[bytes]]:
+def open_replacement(target: Path) -> Iterator[IO[bytes]]:
     """Open a new file that replaces ``target`` once it is complete on the disk.
 
     A pipe or a device, such as /dev/null, is written to directly.
@@ -44,15 +44,16 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def writing(
+def open_for_writing(
     path: str | os.PathLike[str], name: str = "", error: type[GramlessError] = InputError
 ) -> Iterator[IO[bytes]]:
-    """Open a file by :func:`replacing`, following links; raise ``error`` if that fails.
+    """Open a file by :func:`open_replacement`, following links.
 
-    ``name`` is the name of the file in the message, by default its path.
+    An OSError, also one in the body of the ``with`` statement, is raised as ``error``. Its message
+    contains ``name``, by default the path.
     """
     try:
-        with replacing(Path(os.path.realpath(checked_name(path)))) as file:
+        with open_replacement(Path(os.path.realpath(checked_name(path)))) as file:
             yield file
     except OSError as cause:
         raise error(

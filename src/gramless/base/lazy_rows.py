@@ -22,11 +22,11 @@ from numpy.typing import DTypeLike
 from gramless.base.arrays import padded_rows, positions_of
 from gramless.base.errors import DataFileError
 from gramless.base.files import reason_of
-from gramless.base.formatting import sized
+from gramless.base.formatting import format_bytes
 from gramless.base.threads import row_blocks
 from gramless.base.types import AnyArray, BoolArray, IntArray
 
-_NUMBERS_AT_ONCE = 1 << 21
+_NUMBERS_PER_BLOCK = 1 << 21  # numbers that one block of rows holds
 _MAX_DISK_SHARE = 0.95  # fraction of the free disk space that may be used
 
 RowKey: TypeAlias = slice | IntArray | BoolArray
@@ -73,7 +73,7 @@ class LazyRows(ABC):
 
     def row_blocks(self) -> list[tuple[int, int]]:
         """Return ``(start, stop)`` of blocks of a good size for reading."""
-        return row_blocks(len(self), max(1, _NUMBERS_AT_ONCE // max(1, self.shape[1])))
+        return row_blocks(len(self), max(1, _NUMBERS_PER_BLOCK // max(1, self.shape[1])))
 
     def _positions(self, rows: slice | IntArray | BoolArray) -> slice | IntArray:
         if isinstance(rows, slice):
@@ -136,16 +136,19 @@ class MappedRows(LazyRows):
 
     @staticmethod
     def can_map(array: object) -> TypeGuard[np.memmap[tuple[int, int], np.dtype[np.generic]]]:
-        """Return whether an array is a whole mapped matrix without changes in memory only."""
+        """Return whether an array is a matrix mapped to a file, and not a view of one.
+
+        An array of mode "c" does not qualify, because its changes are in memory only.
+        """
         if not isinstance(array, np.memmap) or array.ndim != 2 or array.filename is None:
             return False
-        # The base of a view is another array. Mode "c" keeps changes in memory.
+        # The base of a view is another array.
         return isinstance(array.base, mmap.mmap) and array.mode != "c"
 
     def read(self, rows: slice | IntArray) -> AnyArray:
         if isinstance(rows, slice):
             return self._copy(rows)
-        # Rows are read in the order of the file, a block at a time.
+        # Rows are read in the order of the file, a block at a time, so that each page is read once.
         result = np.empty((len(rows), self.shape[1]), self.dtype)
         order = np.argsort(rows, kind="stable")
         starts = [first for first, _ in self.row_blocks()]
@@ -174,9 +177,9 @@ def take_rows(rows: Any, selection: IntArray | BoolArray) -> Any:
 
 
 class BlockFile:
-    """A temporary file of columns (n_columns, n_rows), written one block of rows after the other.
+    """A temporary file of blocks of rows, each stored by columns (n_columns, n_rows).
 
-    The file has no name, so the system removes it even if the process is killed.
+    The system removes the file even if the process is killed, because it has no name.
 
     Parameters
     ----------
@@ -185,7 +188,7 @@ class BlockFile:
     advice : str
         What messages recommend if the disk is too small.
     n_bytes : float, default=0
-        The expected size. Raises ``DataFileError`` if the disk has less free space.
+        The expected size. Raises ``DataFileError`` if it exceeds 95 % of the free disk space.
     """
 
     def __init__(self, what: str, advice: str, n_bytes: float = 0) -> None:
@@ -204,8 +207,8 @@ class BlockFile:
         )
         if n_bytes > _MAX_DISK_SHARE * free:
             raise DataFileError(
-                f"{what} would take {sized(int(n_bytes))} of the disk, and {sized(free)} are free "
-                f"{self._advice}."
+                f"{what} would take {format_bytes(int(n_bytes))} of the disk, and "
+                f"{format_bytes(free)} are free {self._advice}."
             )
         # Offset in the file, shape with padding, type and number of rows of each block.
         self._entries: list[tuple[int, tuple[int, int], np.dtype[np.generic], int]] = []
@@ -213,6 +216,7 @@ class BlockFile:
 
     def append(self, columns: AnyArray) -> None:
         padded = padded_rows(columns.shape, columns.dtype)
+        # The file also holds the padding, which is set to 0, because it is uninitialised.
         whole = padded if padded.base is None else padded.base
         whole[:, columns.shape[1] :] = 0
         padded[...] = columns
@@ -264,7 +268,7 @@ class MappedBlock:
         """Return the rows ``first:last`` of the block."""
         return replace(self, first=self.first + first, last=self.first + last)
 
-    def forget(self) -> None:
+    def release_pages(self) -> None:
         n_bytes = self.stored[0] * self.stored[1] * self.dtype.itemsize
         _release_pages(self.content, self.offset, n_bytes)
 

@@ -142,7 +142,8 @@ def free_memory() -> int:
 
     This is the minimum of three amounts: the memory that the system reports as available, what is
     left of the limits of the control groups (in a container), and what is left of the process
-    limits on address space and data (``ulimit -v``, ``ulimit -d``).
+    limits on address space and data (``ulimit -v``, ``ulimit -d``). If the system does not report
+    available memory, the first amount is half of the physical memory, or 4 GiB if that is unknown.
     """
     # Each source is more accurate than the one before it. macOS has only the first.
     free = _FREE_IF_UNKNOWN
@@ -242,7 +243,7 @@ def _free_in_cgroups() -> list[int]:
 
 
 def _free_in_process_limits() -> list[int]:
-    """Return the bytes left by each limit of address space and data that is set."""
+    """Return the bytes left below each limit that is set on address space or data."""
     try:
         import resource
     except ImportError:  # Windows

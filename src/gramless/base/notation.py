@@ -20,7 +20,7 @@ _FEW_VALUES = 20  # with at most this many distinct whole numbers, a column may 
 # If there are numbers below 1,000 too, this many cells such as 1,234 show that the comma groups
 # thousands.
 _MIN_GROUPED = 10
-_MAX_EXAMINED = 1000  # distinct cells of a column that are compared with the patterns
+_MAX_EXAMINED = 1000  # number of distinct cells of a column that are compared with the patterns
 _MAX_UNITS = 3  # a column with more different units or signs is text
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
@@ -112,11 +112,11 @@ NOTATIONS_OF_TIMES = DATES, TIMES, DURATIONS
 def notation_of(cells: Iterable[str]) -> str | None:
     """Return the notation of the cells of a column, or None if no single reading is certain.
 
-    The result is None if a cell is neither a number nor a date. It is None if two notations read
-    the same cells differently, such as 1,234, unless at least ten cells contain a comma and others
-    are whole numbers below 1,000. It is also None if the cells may be codes: if all are plain
-    digits, if at most 20 distinct values are all whole numbers, or if all are durations such as P1D
-    or 100:00:00 without a time or the word "day".
+    The result is None if all cells are missing, or if a cell is neither a number nor a date. It is
+    None if two notations read the same cells differently, such as 1,234, unless at least ten cells
+    contain a comma and another is a whole number below 1,000. It is also None if the cells may be
+    codes: if all are digits with or without a sign, if at most 20 distinct values are all whole
+    numbers, or if all are durations such as P1D or 100:00:00 without a time or the word "day".
 
     Examples
     --------
@@ -163,7 +163,10 @@ def read_cells(cells: Iterable[str], notation: str) -> FloatArray:
 
 
 def describe_resemblance(cells: Iterable[str]) -> str | None:
-    """Return a description of text that resembles numbers or dates, with an example, or None.
+    """Return a description of text that resembles numbers or dates, with an example.
+
+    The result is None if at most half of the distinct cells resemble them in the same way, or if
+    there are at most 20 distinct cells, which are categories.
 
     Examples
     --------

@@ -15,18 +15,21 @@ from gramless.base.types import FloatArray
 _MAX_INTEGER = 2**63 - 1
 _MAX_FLOAT = np.finfo(np.float64).max
 _SINGLE_DIGITS = 24  # binary digits of a number of single precision
-_ROUNDED_AT_ONCE = 1 << 16
+_NUMBERS_PER_BLOCK = 1 << 16  # numbers that a thread rounds at a time
 
 
-def is_whole(value: object, least: int) -> bool:
-    """Return whether a value is an integer from ``least`` to ``2**63 - 1``, and not a boolean."""
+def is_whole(value: object, minimum: int) -> bool:
+    """Return whether a value is an integer from ``minimum`` to ``2**63 - 1``, and not a boolean."""
     if not isinstance(value, Integral) or isinstance(value, bool):
         return False
-    return least <= int(value) <= _MAX_INTEGER
+    return minimum <= int(value) <= _MAX_INTEGER
 
 
-def too_large(value: object) -> str:
-    """Return the end of a message about an integer above 2**63 - 1, "" for other values."""
+def upper_limit_text(value: object) -> str:
+    """Return " and below 2**63" for an integer that is too large, and "" for other values.
+
+    Messages about invalid parameters append it to the lower limit.
+    """
     is_large = isinstance(value, Integral) and int(value) > _MAX_INTEGER
     return " and below 2**63" if is_large else ""
 
@@ -41,20 +44,23 @@ def as_float(value: object) -> float:
         return math.inf
 
 
-def in_range(numbers: FloatArray) -> FloatArray:
-    """Replace infinities by the largest and the smallest float.
+def clip_infinities(numbers: FloatArray) -> FloatArray:
+    """Replace infinities by the largest positive and the largest negative float.
 
     Examples
     --------
     >>> import numpy as np
-    >>> in_range(np.array([2.0, -np.inf]))
+    >>> clip_infinities(np.array([2.0, -np.inf]))
     array([ 2.00000000e+000, -1.79769313e+308])
     """
     return np.clip(numbers, -_MAX_FLOAT, _MAX_FLOAT)
 
 
 def check_numbers(name: str, values: ArrayLike) -> FloatArray:
-    """Return values as float64; raise InputError unless they are finite, (n,) or (n, K)."""
+    """Return values of shape (n,) or (n, K) as float64.
+
+    Raises InputError if they have another shape or are not finite.
+    """
     array = np.asarray(values, np.float64)
     if array.ndim not in (1, 2) or not np.isfinite(array).all():
         raise InputError(f"{name} must be finite, (n,) or (n, K), got shape {array.shape}.")
@@ -69,10 +75,11 @@ def check_shape(name: str, values: ArrayLike, shape: tuple[int, ...]) -> FloatAr
     return array
 
 
-def check_counts(name: str, sample_weight: ArrayLike | None, n_rows: int) -> FloatArray:
-    """Return the sample weights, ones for None.
+def check_weights(name: str, sample_weight: ArrayLike | None, n_rows: int) -> FloatArray:
+    """Return the sample weights of validation rows as float64, or ones for None.
 
-    Raises InputError unless they are finite, not negative and not all zero.
+    Raises InputError if there are no rows, if the shape is not (n_rows,), or unless the weights are
+    finite, not negative and not all zero.
     """
     weights = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, np.float64)
     if weights.shape != (n_rows,) or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
@@ -84,7 +91,7 @@ def check_counts(name: str, sample_weight: ArrayLike | None, n_rows: int) -> Flo
 
 
 def rounded_to_single(array: FloatArray) -> FloatArray:
-    """Round numbers to the digits of single precision, also beyond its range.
+    """Round numbers to the 24 binary digits of single precision, without the limits of its range.
 
     Examples
     --------
@@ -116,7 +123,7 @@ def rounded_to_multiples(
     array([ 0.  , -0.25,  1.  ])
     """
     result = np.empty(array.shape) if out is None else out
-    n_rows = max(1, _ROUNDED_AT_ONCE * len(array) // max(1, array.size))
+    n_rows = max(1, _NUMBERS_PER_BLOCK * len(array) // max(1, array.size))
 
     def round_block(first: int, last: int) -> None:
         block = result[first:last]

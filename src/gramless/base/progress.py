@@ -58,9 +58,10 @@ class Reporter:
     """Sends the progress of one fit to its callbacks and the logger.
 
     Each fit passes its own reporter down the calls, so that concurrent fits do not mix their
-    callbacks. Every record also goes to the logger ``gramless`` at level INFO, as
-    ``record.progress``; ``record.owner`` is the name of the estimator. With ``verbose``, records
-    that no handler of the logger receives are written to standard error.
+    callbacks. Every step also goes to the logger ``gramless``, at level INFO or, from
+    :meth:`detail`, DEBUG. ``record.progress`` is the step and ``record.owner`` the name of the
+    estimator. With ``verbose``, steps of level INFO are written to standard error if no handler of
+    the logger receives them.
 
     Examples
     --------
@@ -96,7 +97,7 @@ class Reporter:
 
     @property
     def has_listeners(self) -> bool:
-        """Return whether callbacks or the logger receive records of :meth:`detail`."""
+        """Return whether callbacks or the logger would receive a step from :meth:`detail`."""
         return bool(self.callbacks) or LOGGER.isEnabledFor(logging.DEBUG)
 
     def __call__(self, stage: str, message: str, /, **details: object) -> None:
@@ -130,35 +131,40 @@ class Deadline:
     seconds: float | None = None
     started: float = field(default_factory=time.perf_counter)
 
-    def beyond(self, share: float) -> bool:
-        """Return whether more than this fraction of the budget is spent."""
-        return self.left(share) < 0.0
+    def is_past(self, share: float) -> bool:
+        """Return whether more than this fraction of the budget is spent; False if no limit."""
+        return self.seconds_left(share) < 0.0
 
-    def left(self, share: float) -> float:
-        """Return the seconds until this fraction of the budget is spent, infinite if no limit."""
+    def seconds_left(self, share: float) -> float:
+        """Return the seconds until this fraction of the budget is spent.
+
+        They are negative after that time, and infinite if there is no limit.
+        """
         if self.seconds is None:
             return inf
         return share * self.seconds - (time.perf_counter() - self.started)
 
     def watch(self, share: float) -> Watch | None:
         """Return a solver callback that stops at this fraction of the budget; None if no limit."""
-        return None if self.seconds is None else Watch(lambda step: self.beyond(share))
+        return None if self.seconds is None else Watch(lambda step: self.is_past(share))
 
 
 @dataclass(frozen=True)
 class Watch:
-    """A solver callback that stops by the iteration number or, after some iterations, the weights.
+    """A solver callback that decides after each iteration whether to stop.
 
-    Some solvers need a matrix product to compute the weights, so most iterations pass None instead.
+    The decision depends on the number of the iteration and, after iterations 1, 2, 4, 8 and so on,
+    also on the weights. In other iterations solvers may pass None instead of the weights, because
+    some solvers need a matrix product to compute them.
 
     Attributes
     ----------
     stops : callable
         Gets the number of each iteration; returns whether to stop.
     ends : callable, optional
-        Gets the weights after iterations 2**k; returns whether to stop.
+        Gets the weights after iterations 2**k from ``first`` on; returns whether to stop.
     first : int, default=1
-        The first iteration after which ``ends`` may be called.
+        The first iteration after which ``ends`` is called.
     """
 
     stops: Callable[[int], bool]
@@ -166,6 +172,7 @@ class Watch:
     first: int = 1
 
     def needs_weights(self, iteration: int) -> bool:
+        # The bits of 2**k and 2**k - 1 are disjoint.
         is_due = iteration >= self.first and iteration & (iteration - 1) == 0
         return self.ends is not None and is_due
 

@@ -1,4 +1,4 @@
-"""The version, the modules of the public names, and their import on first use."""
+"""The version, the modules that define the public names, and their import on first use."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ LAST_VERSIONS = dict.fromkeys(
 )
 
 
-def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+def lazy_getattr(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
     """Return a ``__getattr__`` for a package that imports names from their modules when used."""
 
     def get(name: str) -> Any:
-        if name in homes:
-            return getattr(import_module(homes[name]), name)
+        if name in modules:
+            return getattr(import_module(modules[name]), name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return get

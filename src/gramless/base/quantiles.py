@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 
 from gramless.base.types import FloatArray
 
-# Cumulative weights have rounding errors that depend on the unit of the weights. A lower level
-# makes the result the same for all units.
+# Levels are lowered by this fraction. Cumulative weights have rounding errors that depend on the
+# unit of the weights, and could otherwise select the next value for some units.
 _ROUNDING = 1e-10
 # Interquartile range and median absolute deviation of the standard normal distribution.
 _NORMAL_IQR, _NORMAL_MAD = 1.3489795, 0.6744898
@@ -24,7 +24,7 @@ def weighted_quantiles(
     values : array (n,) or (n, K)
         At least one row.
     levels : float or array (K,)
-        Shares between 0 and 1; an array has one for each column.
+        Fractions between 0 and 1; an array has one for each column.
     weights : array (n,), optional
         At least 0; equal by default.
 
@@ -50,8 +50,9 @@ def robust_centre(values: FloatArray, weights: FloatArray | None = None) -> Floa
 def robust_scale(values: FloatArray, weights: FloatArray | None = None) -> FloatArray:
     """Return an estimate of the standard deviation of each column by its interquartile range.
 
-    The range may be 0 if half of the values or more are equal. The estimate is then based on the
-    median distance of the other values from the median. It is 1 if all values are equal.
+    The range can be 0 if at least half of the values are equal. The estimate is then based on the
+    median distance from the median, over the values that differ from it. It is 1 if all values are
+    equal.
 
     Examples
     --------

@@ -57,8 +57,8 @@ def streams(seed: int, purpose: str, n_blocks: int) -> Iterator[np.random.Genera
         yield generator
 
 
-def words(seed: int, purpose: str, block: int, n: int) -> NDArray[np.uint64]:
-    """Return the first ``n`` raw words of one block of the stream ``(seed, purpose)``.
+def raw_words(seed: int, purpose: str, block: int, n: int) -> NDArray[np.uint64]:
+    """Return the first ``n`` random 64-bit words of one block of the stream ``(seed, purpose)``.
 
     The words are the same in every version of NumPy and on every machine, because NumPy guarantees
     the output of its bit generators (but not that of its distributions). A word takes about 4 ns.

@@ -36,19 +36,19 @@ _FITTED_NAME = re.compile(r"[a-z][a-z0-9_]*_")
 _MIN_TENSOR_LENGTH = 64  # shorter lists of floats stay in the JSON
 _SHOWN_NUMBERS = 6  # a description shows longer arrays by their shape
 LARGEST = 1e300  # sums of larger numbers could overflow in predictions
-# Limits on what a hostile file can make the reader build. A model takes a tenth of a millisecond.
-# NumPy pads labels to the longest of them, and takes 4 bytes a character.
+# Limits on what a hostile file can make the reader build. Building a model takes a tenth of a
+# millisecond. NumPy pads all labels to the length of the longest, and takes 4 bytes per character.
 _MAX_MODELS = 10_000
 _MAX_CHARACTERS = 1 << 22
-# A small hostile file must not make the reader allocate much memory. Up to this many bytes may be
-# restored beyond 64 times the bytes that are stored.
-MAX_FILLED = 1 << 24
+# A small hostile file must not make the reader allocate much memory. A restored array may take
+# this many times its stored bytes, and all arrays of a file together MAX_FILLED bytes beyond that.
 _MAX_RATIO = 64
+MAX_FILLED = 1 << 24
 
-_MIN_NUMBERS = 400  # shorter arrays do not repay the 200 bytes that describe a form
+_MIN_NUMBERS = 400  # shorter arrays are not compressed: the description takes about 200 bytes
 # Arrays are stored deflated only if that takes at most this fraction of their bytes, because
 # smaller savings do not repay the time to inflate.
-_MAX_SHARE = 0.85
+_MAX_DEFLATED_SHARE = 0.85
 _PROBED_NUMBERS = 1 << 14  # these first numbers show for most arrays whether they deflate
 
 
@@ -121,16 +121,17 @@ class Stateful:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def __getstate__(self) -> dict[str, object]:
-        return _compacted(vars(self))
+        return _compact_arrays(vars(self))
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(_restored(state))
+        self.__dict__.update(_restore_arrays(state))
 
 
 class StatefulEstimator(Stateful, BaseEstimator, ABC, tag="model"):
-    """An estimator that model files can hold; its pickles have the same content.
+    """An estimator that model files can hold.
 
-    Its state is its parameters and, once it is fitted, its public fitted attributes.
+    Its state is its parameters and, once it is fitted, its public fitted attributes. Its pickles
+    also hold random generators among the parameters, and private attributes.
     """
 
     # Attributes computed from others, which neither files nor pickles hold.
@@ -193,10 +194,10 @@ class StatefulEstimator(Stateful, BaseEstimator, ABC, tag="model"):
     def __getstate__(self) -> dict[str, object]:
         attributes = BaseEstimator.__getstate__(self)
         kept = {k: v for k, v in attributes.items() if k not in self._rebuilt}
-        return _compacted(kept | self._fitted())
+        return _compact_arrays(kept | self._fitted())
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        self._set_attributes(_restored(state))
+        self._set_attributes(_restore_arrays(state))
 
 
 def _short_repr(value: object) -> str:
@@ -207,11 +208,11 @@ def _short_repr(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else repr(value)
 
 
-def _compacted(values: Mapping[str, object]) -> dict[str, object]:
-    return {k: compacted(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
+def _compact_arrays(values: Mapping[str, object]) -> dict[str, object]:
+    return {k: compact_array(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
 
 
-def _restored(values: Mapping[str, object]) -> dict[str, object]:
+def _restore_arrays(values: Mapping[str, object]) -> dict[str, object]:
     return {k: v.restored() if isinstance(v, CompactArray) else v for k, v in values.items()}
 
 
@@ -237,9 +238,11 @@ class CompactArray:
 
     @property
     def n_filled(self) -> int:
-        """Bytes of the array beyond 64 times the stored ones."""
+        """Bytes of the restored array beyond 64 times the stored bytes."""
         shape = self.fields.get("shape", ())
         size = 8 * int(np.prod(shape, dtype=object)) if len(shape) else 0
+        # This form stores at least one bit per number, so its ratio never exceeds 64, and the
+        # formula below would not limit it.
         if self.form == "MostlyOne":
             return size
         return max(0, size - _MAX_RATIO * self.n_bytes)
@@ -258,19 +261,22 @@ def _arrays_in(parts: list[object]) -> Iterator[AnyArray]:
             yield part
 
 
-def compacted(array: AnyArray, most_filled: int = MAX_FILLED) -> AnyArray | CompactArray:
-    """Return the compressed form of a long array, or the array itself if this saves little.
+def compact_array(array: AnyArray, max_filled: int = MAX_FILLED) -> AnyArray | CompactArray:
+    """Return an array in compressed form if that saves at least 15 % of its bytes.
+
+    The array itself is returned if compression saves less, if the array is not of float64 or int64,
+    if it has fewer than 400 numbers, or if ``n_filled`` of the result would exceed ``max_filled``.
 
     Parameters
     ----------
     array : array
-    most_filled : int
-        The largest ``n_filled`` of the result.
+    max_filled : int, default=2**24
+        The largest allowed ``n_filled`` of the result.
 
     Examples
     --------
     >>> weights = np.arange(2000) / 8
-    >>> short = compacted(weights)
+    >>> short = compact_array(weights)
     >>> short.n_bytes < 2000, bool((short.restored() == weights).all())
     (True, True)
     """
@@ -280,11 +286,11 @@ def compacted(array: AnyArray, most_filled: int = MAX_FILLED) -> AnyArray | Comp
     first = numbers[:_PROBED_NUMBERS]
     # Rounded numbers deflate best if their lowest bytes come first, then the next ones and so on;
     # numbers that are mostly the same deflate best as they are.
-    data, n_planes = min(((_deflated(first, n), n) for n in (8, 1)), key=lambda pair: len(pair[0]))
-    if len(data) > _MAX_SHARE * first.nbytes:
+    data, n_planes = min(((_deflate(first, n), n) for n in (8, 1)), key=lambda pair: len(pair[0]))
+    if len(data) > _MAX_DEFLATED_SHARE * first.nbytes:
         return array
-    data = _deflated(numbers, n_planes)
-    if len(data) > _MAX_SHARE * numbers.nbytes:
+    data = _deflate(numbers, n_planes)
+    if len(data) > _MAX_DEFLATED_SHARE * numbers.nbytes:
         return array
     fields = {
         "data": np.frombuffer(data, np.uint8),
@@ -293,11 +299,14 @@ def compacted(array: AnyArray, most_filled: int = MAX_FILLED) -> AnyArray | Comp
         "n_planes": n_planes,
     }
     result = CompactArray("Deflated", fields)
-    return result if result.n_filled <= most_filled else array
+    return result if result.n_filled <= max_filled else array
 
 
-def _deflated(numbers: AnyArray, n_planes: int) -> bytes:
-    """Compress all lowest bytes, then all second ones and so on, with separate Huffman codes."""
+def _deflate(numbers: AnyArray, n_planes: int) -> bytes:
+    """Compress all lowest bytes, then all second ones and so on, with separate Huffman codes.
+
+    With one plane, the bytes keep their order.
+    """
     little = numbers.astype(numbers.dtype.newbyteorder("<"), copy=False)
     stream = zlib.compressobj(strategy=zlib.Z_FILTERED)
     parts = []
@@ -362,7 +371,7 @@ class Encoder:
     def _array(self, where: str, array: AnyArray) -> Json:
         kind = array.dtype.kind
         if kind in "biuf" and array.dtype.itemsize <= 8:
-            compact = compacted(array, MAX_FILLED - self._n_filled)
+            compact = compact_array(array, MAX_FILLED - self._n_filled)
             if isinstance(compact, CompactArray):
                 return self._compact_array(where, compact)
             self.tensors[where] = array
@@ -417,7 +426,7 @@ class Decoder:
         if tag == "list":
             return self._tensor(content).tolist()
         if tag == "array":
-            return self._restored(CompactArray(content, self._mapping(value["fields"])))
+            return self._restore_array(CompactArray(content, self._mapping(value["fields"])))
         if tag == "text":
             return self._text(content, value["object"])
         if tag == "model":
@@ -448,7 +457,7 @@ class Decoder:
         self._used.add(name)
         return self._tensors[name]
 
-    def _restored(self, array: CompactArray) -> AnyArray:
+    def _restore_array(self, array: CompactArray) -> AnyArray:
         self._n_filled += array.n_filled
         require(self._n_filled <= MAX_FILLED, "its arrays are too large for what they hold")
         return array.restored()
@@ -489,7 +498,8 @@ def array_in(
 ) -> AnyArray:
     """Return an array of a state, or raise ``ValueError`` if it is absent or of another form.
 
-    In ``shape``, None stands for any length; without ``shape``, any shape is valid.
+    In ``shape``, None stands for any length; without ``shape``, any shape is valid. With
+    ``finite``, all numbers must lie between -1e300 and 1e300.
     """
     array = state.get(name)
     if not isinstance(array, np.ndarray) or array.dtype != dtype:
@@ -509,9 +519,11 @@ def array_in(
 def number_in(
     state: State, name: str, type_: type[Number], low: float | None = None, high: float = math.inf
 ) -> Number:
-    """Return a number of a state, at least ``low`` and below ``high``, or raise ``ValueError``.
+    """Return a number of a state, or raise ``ValueError`` if it is absent or invalid.
 
-    If ``type_`` is float, integers are valid too. Booleans are never valid.
+    It must be at least ``low`` and below ``high``; without ``low``, ``high`` has no effect. Finite
+    numbers beyond 1e300 are invalid, and so are booleans. If ``type_`` is float, integers are valid
+    too; infinity and NaN are valid only without ``low``.
     """
     value = state.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float) if type_ is float else type_):
@@ -523,7 +535,7 @@ def number_in(
 
 
 def part_in(state: State, name: str, cls: type[T]) -> T:
-    """Return an object of a state, or raise ``ValueError`` if it is absent or of another class."""
+    """Return a part of a state, or raise ``ValueError`` if it is not an instance of ``cls``."""
     part = state.get(name)
     if not isinstance(part, cls):
         raise ValueError(f"{name} is not a {cls.__name__}")

@@ -193,7 +193,10 @@ def _set_blas_threads(numbers: list[int]) -> None:
 
 
 def one_openmp_thread() -> AbstractContextManager[object]:
-    """Limit OpenMP to one thread; otherwise k-means in scikit-learn sums in any order."""
+    """Limit OpenMP to one thread.
+
+    The threads of scikit-learn's k-means add their sums in an order that varies between runs.
+    """
     return _openmp().limit(limits=1)
 
 
@@ -219,8 +222,9 @@ def _blas_libraries() -> list[LibController]:
 def _run_on_pool(work: Callable[[int], None], n_helpers: int) -> None:
     """Call ``work(0)`` here, and ``work(1)`` to ``work(n_helpers)`` in threads of the pool.
 
-    The caller waits only for threads that have started: the pool may be busy with work that itself
-    waits for the caller, for example for a lock.
+    When ``work(0)`` returns, calls that have not started are dropped, and the caller waits for the
+    others only: the pool may be busy with work that itself waits for the caller, for example for a
+    lock. An error in a pool thread is raised here.
     """
     # Emptied at the end: later threads then return at once, and the queue of the pool keeps no
     # reference to the arrays of the work.

@@ -10,7 +10,7 @@ from typer import BadParameter, Option
 
 import gramless
 from gramless.base.errors import InputError
-from gramless.base.formatting import sized
+from gramless.base.formatting import format_bytes
 from gramless.cli import options
 from gramless.cli.outputs import Output, check_outputs
 from gramless.cli.report import reporting
@@ -120,7 +120,7 @@ def anomalies(
 
             places = {"data": data, "train": train or model}
             report.write_page(page, "--page", page_of, detector, X, columns, threshold, places)
-            lines["page"] = f"{page} ({sized(page.stat().st_size)})"
+            lines["page"] = f"{page} ({format_bytes(page.stat().st_size)})"
         columns = with_ids(table, kept, columns)
         document = {**counts, "page": page, "output": output, "seconds": report.seconds}
         report.rows(columns, output, document, lines, has_summary=page is not None)

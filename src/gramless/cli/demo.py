@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from gramless.base.formatting import sized
+from gramless.base.formatting import format_bytes
 from gramless.cli import options
 from gramless.cli.outputs import Output, check_outputs
 from gramless.cli.report import Report, facts, listing, reporting
@@ -104,7 +104,7 @@ def _report_result(
     ]
     rows_of_digits = []
     for entry in of_digits:
-        costs = entry.fit_seconds, entry.predict_seconds, sized(entry.n_bytes or 0)
+        costs = entry.fit_seconds, entry.predict_seconds, format_bytes(entry.n_bytes or 0)
         rows_of_digits.append((entry.name, f"{entry.error:.2%}", *costs))
     report.result(
         document,
@@ -137,6 +137,6 @@ def _facts(entries: list[Entry]) -> dict[str, object]:
     others = "; ".join(f"{entry.name}: {entry.chosen}" for entry in entries[1:])
     return {
         **choices_of(entries[0].model),
-        "file": sized(entries[0].n_bytes or 0),
+        "file": format_bytes(entries[0].n_bytes or 0),
         "other methods": others,
     }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from gramless.base.errors import InputError
-from gramless.base.formatting import sized
+from gramless.base.formatting import format_bytes
 from gramless.cli import options
 from gramless.cli.outputs import Output, check_outputs
 from gramless.cli.report import Report, facts, number, reporting
@@ -105,6 +105,6 @@ def _show(report: Report, results: Findings, output: Path) -> None:
         "rows": metrics["rows"],
         results.measure.name: results.scores["this model"][results.measure.name],
         "inputs that matter most": ", ".join(top[:5]) or None,
-        "page": f"{output} ({sized(n_bytes)})",
+        "page": f"{output} ({format_bytes(n_bytes)})",
     }
     report.result(document, facts(lines))

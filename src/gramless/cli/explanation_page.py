@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from gramless.base.formatting import sized
+from gramless.base.formatting import format_bytes
 from gramless.base.types import AnyArray, FloatArray
 from gramless.cli.explanation_findings import Findings, Model, Stage, Trial, levels_of, value_text
 from gramless.cli.figures import log_if_wide
@@ -496,7 +496,7 @@ def _hyperparameter_table(findings: Findings) -> ShadedTable:
         ("loss", model.loss_.name, by_rule if model.loss == "auto" else _GIVEN),
         ("solver", f"{model.status_} after {model.n_iter_} iterations", model.solver_reason_),
         ("weights", f"{model.weights_.size:,}", ""),
-        ("model file", sized(findings.places["model"].stat().st_size), ""),
+        ("model file", format_bytes(findings.places["model"].stat().st_size), ""),
     ]
     heads = ("setting", "value", "reason")
     return ShadedTable.of(dict(zip(heads, zip(*choices, strict=True), strict=True)))

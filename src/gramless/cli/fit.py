@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from typer import BadParameter, Option
 
 from gramless.base.errors import InputError
-from gramless.base.formatting import sized
+from gramless.base.formatting import format_bytes
 from gramless.cli import options
 from gramless.cli.outputs import Output, check_outputs
 from gramless.cli.report import Report, facts, reporting
@@ -387,6 +387,6 @@ def _show(report: Report, model: KernelMachine, task: _Task, n_rows: int, path: 
         "selected by": f"{model.scorer_}; validation rows {model.cv_}",
         "seconds": {name: round(value, 1) for name, value in report.seconds.items()},
         "limits": "; ".join(model.limits_) or None,
-        "model": f"{path} ({sized(n_bytes)})",
+        "model": f"{path} ({format_bytes(n_bytes)})",
     }
     report.result(document, facts(shown))

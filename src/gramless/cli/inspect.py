@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import BadParameter, Option
 
 from gramless.base.errors import InputError
-from gramless.base.formatting import sized
+from gramless.base.formatting import format_bytes
 from gramless.cli import options
 from gramless.cli.outputs import Output, check_outputs
 from gramless.cli.report import Report, facts, reporting
@@ -62,7 +62,7 @@ def inspect(
         lines: dict[str, object] = {
             "class": document["class"],
             "written by": f"gramless {document['gramless_version']}, format {document['format']}",
-            "size": sized(document["bytes"]),
+            "size": format_bytes(document["bytes"]),
         }
         if isinstance(loaded, StreamedMachine):
             if data is not None:

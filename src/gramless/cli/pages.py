@@ -17,7 +17,7 @@ from matplotlib import style
 from matplotlib.figure import Figure
 
 import gramless
-from gramless.base.formatting import power_of_ten
+from gramless.base.formatting import format_scientific
 from gramless.base.types import FloatArray
 
 COLOURS = (
@@ -242,7 +242,7 @@ def readable(value: float, digits: int = 4) -> str:
     if not math.isfinite(value):
         return "–" if math.isnan(value) else str(value).replace("inf", "∞")
     if value != 0.0 and not 1e-4 <= abs(value) < 1e9:
-        return power_of_ten(value)
+        return format_scientific(value)
     return f"{float(f'{value:.{digits}g}'):,.10g}"
 
 

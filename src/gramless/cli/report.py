@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gramless.base.errors import GramlessError, InputError
-from gramless.base.files import writing
+from gramless.base.files import open_for_writing
 from gramless.base.progress import LOGGER
 from gramless.cli.messages import in_options
 
@@ -74,7 +74,7 @@ class Report:
         """Write the HTML that ``page(*args)`` returns; ``option`` is named in errors."""
         with self.stage("write", f"writing {place}"):
             text = page(*args)
-            with writing(place, f"{option} {place}") as file:
+            with open_for_writing(place, f"{option} {place}") as file:
                 file.write(text.encode())
 
     def rows(
@@ -90,7 +90,7 @@ class Report:
         The summary of the result is printed if there is a file, or if ``has_summary``.
         """
         if output is not None:
-            with writing(output, f"-o {output}") as file:
+            with open_for_writing(output, f"-o {output}") as file:
                 text = io.TextIOWrapper(file, encoding="utf-8", newline="")
                 _write_columns(text, columns)
                 text.detach()

@@ -15,7 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
 from rich.table import Table
 
-from gramless.base.formatting import duration
+from gramless.base.formatting import format_duration
 from gramless.cli.report import Report, facts, number
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class RunDisplay:
                 seconds = min(seconds, max(0.0, self._started + self._time_budget - now))
             # More than three digits would suggest a precision that the speed does not have.
             speed = f"{float(f'{batch_rows * steps_per_second:.3g}'):,.0f} rows/s"
-            remaining = f"up to {duration(seconds)}"
+            remaining = f"up to {format_duration(seconds)}"
         self._facts = {
             "blocks": f"{step.n_blocks:,}",
             "batch loss": number(step.loss),

@@ -12,7 +12,7 @@ from typer import Argument, BadParameter, Exit, Option
 
 import gramless
 from gramless.base.errors import InputError
-from gramless.base.formatting import sized
+from gramless.base.formatting import format_bytes
 from gramless.cli import options
 from gramless.cli.fit import named_kernel
 from gramless.cli.outputs import Output, check_outputs
@@ -396,7 +396,7 @@ def _show(
         "seconds": {name: round(value, 1) for name, value in report.seconds.items()},
         **files,
         "data": None,
-        "model": f"{path} ({sized(n_bytes)})",
+        "model": f"{path} ({format_bytes(n_bytes)})",
     }
     report.result(document, facts(lines))
     if not report.as_json:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gramless.base.columns import PlainColumn, is_declared, labels, plain_column
+from gramless.base.columns import PlainColumn, has_categorical_type, labels, plain_column
 from gramless.base.errors import DataFileError, InputError, MissingDependencyError
 from gramless.base.types import AnyArray
 from gramless.datasets.files import check_uncompressed, convert_errors, plain_path, read_unpacked
@@ -213,7 +213,9 @@ class _Frames:
                     if column.type not in ("number", "text", "category"):
                         types[name] = column.type
                 if columns and len(next(iter(columns.values()))):
-                    declared = tuple(name for name, values in raw.items() if is_declared(values))
+                    declared = tuple(
+                        name for name, values in raw.items() if has_categorical_type(values)
+                    )
                     yield Table(columns, source=str(self._path), declared=declared, types=types)
 
     def _read_with_polars(self, max_rows: int | None) -> Iterator[_Columns]:

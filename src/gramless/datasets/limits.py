@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from gramless.base.errors import DataFileError, InputError
-from gramless.base.formatting import sized
+from gramless.base.formatting import format_bytes
 from gramless.base.memory import free_memory
 
 
@@ -61,13 +61,14 @@ class ReadLimits:
         The message ends with ``remedy``, a sentence.
         """
         if needed > self.max_memory:
-            sizes = f"{sized(needed)} of memory, but the limit is {sized(int(self.max_memory))}."
-            raise self._error(path, f"{what} takes {sizes}", "max_memory", needed, remedy)
+            limit = format_bytes(int(self.max_memory))
+            problem = f"{what} takes {format_bytes(needed)} of memory, but the limit is {limit}."
+            raise self._error(path, problem, "max_memory", needed, remedy)
 
     def check_line(self, path: Path, n_bytes: int) -> None:
         """Raise DataFileError if a line, or a row of several lines, is too long."""
         if n_bytes > self.max_line_bytes:
-            problem = f"a row is longer than {sized(int(self.max_line_bytes))}."
+            problem = f"a row is longer than {format_bytes(int(self.max_line_bytes))}."
             raise self._error(path, problem, "max_line_bytes", 8 * n_bytes)
 
     def check_unpacked(self, path: Path, packed: int, unpacked: int) -> None:
@@ -76,7 +77,7 @@ class ReadLimits:
         Up to ``unchecked_bytes`` of unpacked data are always allowed.
         """
         if unpacked > max(self.unchecked_bytes, self.max_ratio * packed):
-            problem = f"{sized(packed)} unpack to more than {sized(unpacked - 1)}."
+            problem = f"{format_bytes(packed)} unpack to more than {format_bytes(unpacked - 1)}."
             raise self._error(path, problem, "max_ratio", 8 * unpacked // packed)
 
     def rows_of_block(self, row_bytes: int) -> int:

@@ -180,14 +180,14 @@ class StoredRows(LazyRows):
             stored = block.columns
             for j, column in enumerate(self._columns):
                 result[targets, j] = stored[column][within_block]
-            block.forget()
+            block.release_pages()
         return result
 
     def read_columns(self, columns: Columns) -> AnyArray:
         stored, parts = self._columns[columns], []
         for block in self._blocks:
             parts.append(np.array(block.columns[stored].T))
-            block.forget()
+            block.release_pages()
         return np.concatenate(parts).astype(self.dtype, copy=False)
 
     def of_columns(self, columns: Sequence[int]) -> StoredRows:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gramless.base.errors import InputError
-from gramless.base.files import replacing
+from gramless.base.files import open_replacement
 from gramless.base.types import AnyArray
 from gramless.solvers.base import Iterations, State
 from gramless.solvers.objective import Callback, Solution
@@ -83,7 +83,7 @@ def _write(
     path: Path, mark: str, n_iter: int, numbers: Numbers, history: list[dict[str, float]]
 ) -> None:
     header = json.dumps({"mark": mark, "n_iter": n_iter, "history": history})
-    with replacing(path) as file:
+    with open_replacement(path) as file:
         arrays: dict[str, Any] = {_HEADER: np.frombuffer(header.encode(), np.uint8), **numbers}
         np.savez(file, **arrays)
 

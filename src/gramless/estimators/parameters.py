@@ -7,7 +7,7 @@ from collections.abc import Collection
 import numpy as np
 
 from gramless.base.errors import InputError
-from gramless.base.numeric import as_float, is_whole, too_large
+from gramless.base.numeric import as_float, is_whole, upper_limit_text
 from gramless.preprocessing.scaling import SCALINGS, ScalingKind
 
 
@@ -28,7 +28,7 @@ def check_count(owner: object, name: str, *, low: int = 1, high: int = 2**63 - 1
     """Return parameter ``name`` of an estimator as an integer from ``low`` to ``high``."""
     value = getattr(owner, name)
     if not is_whole(value, low) or value > high:
-        limit = too_large(value) if high == 2**63 - 1 else f" and at most {high:,}"
+        limit = upper_limit_text(value) if high == 2**63 - 1 else f" and at most {high:,}"
         raise InputError(
             f"{type(owner).__name__}: {name} must be an integer, at least {low}{limit}; "
             f"got {value!r}."

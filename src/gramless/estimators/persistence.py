@@ -21,7 +21,7 @@ from safetensors import SafetensorError, safe_open
 from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.errors import GramlessError, InputError, ModelFileError
-from gramless.base.files import open_regular, reason_of, writing
+from gramless.base.files import open_for_writing, open_regular, reason_of
 from gramless.base.public import PUBLIC_MODULES, VERSION
 from gramless.base.state import Decoder, Encoder, Json, StatefulEstimator, UnknownClassError
 from gramless.base.types import AnyArray
@@ -112,7 +112,7 @@ def write(path: str | os.PathLike[str], content: dict[str, Json], tensors: Tenso
     parts = file_parts(content, tensors)
     if os.path.exists(path) and not os.path.isfile(path):
         raise ModelFileError(f"{path} is not a regular file; name another path.")
-    with writing(path, error=ModelFileError) as file:
+    with open_for_writing(path, error=ModelFileError) as file:
         file.writelines(parts)
 
 

@@ -143,7 +143,7 @@ class Selection(EncodedRows):
 
         def should_stop(iteration: int) -> bool:
             report.detail("solve", f"iteration {iteration}", n_iter=iteration)
-            return "solve" in report.ended or deadline.beyond(_SOLVE_TIME_SHARE)
+            return "solve" in report.ended or deadline.is_past(_SOLVE_TIME_SHARE)
 
         return Watch(should_stop)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gramless.base.public import on_first_use
+from gramless.base.public import lazy_getattr
 
 __all__ = [
     "FEATURE_MAPS",
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gramless.features.registry import FEATURE_MAPS
     from gramless.features.smooth import SmoothBinning
 
-__getattr__ = on_first_use(
+__getattr__ = lazy_getattr(
     __name__,
     {
         "DenseMap": "gramless.features.base",

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.errors import InputError
 from gramless.base.memory import check_memory
-from gramless.base.numeric import is_whole, too_large
+from gramless.base.numeric import is_whole, upper_limit_text
 from gramless.base.random import RandomStateLike, seed_from
 from gramless.base.state import (
     State,
@@ -347,7 +347,7 @@ class SizedMap(FeatureMap):
     def _check_size(self) -> None:
         size, owner = getattr(self, self.size_name), f"{type(self).__name__}: {self.size_name}"
         if not is_whole(size, 1):
-            bounds = f"at least 1{too_large(size)}"
+            bounds = f"at least 1{upper_limit_text(size)}"
             raise InputError(f"{owner} must be an integer, {bounds}; got {size!r}.")
 
     def _check_choice(self, name: str, value: str, known: Collection[str]) -> None:

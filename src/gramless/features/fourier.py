@@ -15,7 +15,7 @@ from scipy.stats import qmc
 from gramless.base.arrays import readonly
 from gramless.base.errors import InputError, KernelError
 from gramless.base.memory import check_memory
-from gramless.base.numeric import in_range
+from gramless.base.numeric import clip_infinities
 from gramless.base.random import RandomStateLike, stream
 from gramless.base.state import LARGEST, State, Stateful, array_in, part_in, require
 from gramless.base.threads import one_blas_thread, row_blocks
@@ -595,7 +595,7 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
         used = np.isfinite(self.bandwidth_) & (self.spreads_ == 0)
         with np.errstate(over="ignore"):
             inverse = np.where(used, 1.0 / self.bandwidth_, 0.0)
-        return in_range(inverse)
+        return clip_infinities(inverse)
 
     def _phases_of_categories(
         self, X: Rows, categorical: BoolArray, dtype: np.dtype[np.floating]

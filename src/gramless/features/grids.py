@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gramless.base.arrays import padded_rows, writable_flat_rows
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import LazyRows, MappedBlock, OrderedRows
-from gramless.base.numeric import in_range
+from gramless.base.numeric import clip_infinities
 from gramless.base.random import streams
 from gramless.base.state import State, array_in, number_in, require
 from gramless.base.threads import cached_property, map_blocks, row_blocks, thread_count
@@ -286,7 +286,7 @@ def cell_limits(inverse_widths: FloatArray) -> FloatArray:
     """Return the largest number of each column whose cell has at most 63 bits in all grids."""
     finest = inverse_widths.max(axis=0, initial=0.0)
     with np.errstate(divide="ignore", over="ignore"):
-        return in_range(_MAX_CELL / finest)
+        return clip_infinities(_MAX_CELL / finest)
 
 
 def limits_of_cells(

@@ -13,7 +13,7 @@ from scipy.linalg import lapack, solve_triangular
 from scipy.spatial.distance import cdist
 
 from gramless.base.errors import InputError, KernelError
-from gramless.base.numeric import in_range
+from gramless.base.numeric import clip_infinities
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.kernels import Gaussian, Kernel, RadialKernel
@@ -134,10 +134,10 @@ class RadialValues:
         self.kernel = kernel
         with np.errstate(over="ignore", invalid="ignore"):
             # The inverse of a denormal number is infinite, and NaN times 0.
-            self.inverse = in_range(1.0 / bandwidth)
+            self.inverse = clip_infinities(1.0 / bandwidth)
             centre = landmarks.mean(axis=0) if len(landmarks) else np.zeros(len(bandwidth))
             self.centre = np.where(np.abs(centre) <= _MAX_CENTRE, centre, 0.0)
-            self.landmarks = in_range((landmarks - self.centre) * self.inverse)
+            self.landmarks = clip_infinities((landmarks - self.centre) * self.inverse)
             squares = np.einsum("ij,ij->i", self.landmarks, self.landmarks)
             # C-contiguous, because products of sparse rows would copy other arrays each time.
             self.factors = np.empty((len(bandwidth) + 2, len(squares)))
@@ -168,7 +168,7 @@ class RadialValues:
         is_precise = squares.min(axis=1, initial=np.inf) >= limits
         imprecise = np.flatnonzero(~is_precise)
         if len(imprecise):
-            rows = in_range((dense_rows(X[imprecise]) - self.centre) * self.inverse)
+            rows = clip_infinities((dense_rows(X[imprecise]) - self.centre) * self.inverse)
             row, column = np.nonzero(~(squares[imprecise] >= limits[imprecise, None]))
             if len(row) <= _MAX_NEAR_LANDMARKS * len(imprecise):
                 differences = rows[row] - self.landmarks[column]

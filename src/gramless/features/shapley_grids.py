@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from gramless.base.errors import InputError
-from gramless.base.numeric import in_range
+from gramless.base.numeric import clip_infinities
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -135,7 +135,7 @@ class GridGames:
         high = np.maximum(rows.max(axis=1, initial=-np.inf), others.max(axis=1))
         with np.errstate(over="ignore"):
             first, last = (
-                np.floor(np.clip(in_range(ends - grids.shifts) * inverse, -limits, limits))
+                np.floor(np.clip(clip_infinities(ends - grids.shifts) * inverse, -limits, limits))
                 for ends in (low, high)
             )
             shared = grids.multipliers * first.astype(np.int64)

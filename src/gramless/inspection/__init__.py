@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gramless.base.public import on_first_use
+from gramless.base.public import lazy_getattr
 
 _HOMES = {
     "Attributions": "gramless.inspection.attributions",
@@ -27,4 +27,4 @@ if TYPE_CHECKING:
     from gramless.inspection.attributions import Attributions, shapley_values
     from gramless.inspection.displays import AttributionsDisplay, FeatureImportancesDisplay
 
-__getattr__ = on_first_use(__name__, _HOMES)
+__getattr__ = lazy_getattr(__name__, _HOMES)

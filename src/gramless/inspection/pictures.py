@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gramless.base.errors import InputError, MissingDependencyError
-from gramless.base.files import writing
+from gramless.base.files import open_for_writing
 from gramless.base.types import AnyArray, FloatArray
 from gramless.inspection.explanation import sample_rows
 from gramless.matrices.binned import BinnedMatrix
@@ -162,7 +162,7 @@ def write_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
 
     # The salt makes the names of clip paths deterministic; the metadata omit the date.
     ending = Path(path).suffix.lower()
-    with rc_context({"svg.hashsalt": "gramless"}), writing(path) as file:
+    with rc_context({"svg.hashsalt": "gramless"}), open_for_writing(path) as file:
         figure.savefig(file, format=ending[1:], dpi=150, metadata=_METADATA[ending])
 
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 from gramless.base.errors import InputError, KernelError
-from gramless.base.numeric import as_float, in_range, is_whole
+from gramless.base.numeric import as_float, clip_infinities, is_whole
 from gramless.base.state import State, Stateful
 from gramless.base.threads import row_blocks
 
@@ -164,7 +164,7 @@ class Kernel(Stateful, ABC, tag="kernel"):
         # Indexing would return Fortran-ordered arrays, for which cdist is slow.
         with np.errstate(over="ignore"):
             scaled = (
-                in_range(np.compress(numeric, part, axis=1) / widths[numeric])
+                clip_infinities(np.compress(numeric, part, axis=1) / widths[numeric])
                 for part in (rows, others)
             )
             gram = self._gram_at_unit_bandwidth(*scaled)

@@ -14,7 +14,7 @@ from scipy import optimize, special
 from scipy.interpolate import CubicHermiteSpline, CubicSpline
 
 from gramless.base.errors import InputError, KernelError
-from gramless.base.numeric import in_range
+from gramless.base.numeric import clip_infinities
 from gramless.kernels.base import FloatArray, Kernel, check_positive_number
 from gramless.kernels.gridded import BinningKernel
 
@@ -65,7 +65,7 @@ class GammaHats(BinningKernel):
 
     def profile(self, distance: FloatArray) -> FloatArray:
         shape = self.shape
-        x = in_range(np.asarray(distance) * (shape / _MEAN_WIDTH))
+        x = clip_infinities(np.asarray(distance) * (shape / _MEAN_WIDTH))
         tail = special.gammaincc(shape - 1.0, x)
         mean: FloatArray = special.gammaincc(shape, x) - x * tail / (shape - 1.0)
         return np.maximum(mean, 0.0)

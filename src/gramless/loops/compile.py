@@ -18,7 +18,7 @@ from numba.core.caching import FunctionCache
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
-from gramless.base.files import replacing
+from gramless.base.files import open_replacement
 
 if TYPE_CHECKING:
     from numba.core.compiler import CompileResult
@@ -128,7 +128,7 @@ class _CheckedCache(FunctionCache):
         code = dumps(self._impl.reduce(data))
         try:
             self._impl.locator.ensure_cache_path()
-            with replacing(path) as file:
+            with open_replacement(path) as file:
                 file.write(_digest(origin_text, code))
                 file.write(code)
         except OSError:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gramless.base.arrays import contiguous_rows, flat_rows, on_cache_line, readonly
+from gramless.base.arrays import contiguous_rows, empty_on_cache_line, flat_rows, readonly
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.base.types import AnyArray, FloatArray, IntArray
@@ -300,7 +300,7 @@ class SingleBins(WrappedMatrix):
             def gather(
                 a: int, b: int, columns: slice = columns, weights: AnyArray = weights
             ) -> None:
-                sums = on_cache_line((b - a) * _LANES, np.float32)
+                sums = empty_on_cache_line((b - a) * _LANES, np.float32)
                 sums[:] = 0.0
                 loops.gather_rows_16(self._flat[a:], self._stride, self._starts, weights, sums)
                 target = out[a:b, columns]
@@ -322,7 +322,9 @@ class SingleBins(WrappedMatrix):
                 a: int, b: int, columns: slice = columns, values: AnyArray = values
             ) -> None:
                 first, last = int(offsets[a]), int(offsets[b])
-                total, sums = (on_cache_line((last - first) * _LANES, np.float32) for _ in range(2))
+                total, sums = (
+                    empty_on_cache_line((last - first) * _LANES, np.float32) for _ in range(2)
+                )
                 total[:] = 0.0
                 starts = self._starts[a:b] - np.uint64(first)
                 for i, j in rows:
@@ -342,7 +344,7 @@ class SingleBins(WrappedMatrix):
 
     def _cache_lines(self, values: Vector, scale: float) -> AnyArray:
         """Return ``scale * values`` in single precision, (n, 16), padded with zeros."""
-        lines = on_cache_line(len(values) * _LANES, np.float32).reshape(-1, _LANES)
+        lines = empty_on_cache_line(len(values) * _LANES, np.float32).reshape(-1, _LANES)
         n_columns = values.shape[1]
 
         def fill(a: int, b: int) -> None:

@@ -118,7 +118,7 @@ class StoredBinnedMatrix(PlainBins):
             codes = np.empty((b - a, n_rows), self._widest_dtype)
             for (start, stop), block in zip(pairwise(self._ends), self.code_blocks, strict=True):
                 codes[:, start:stop] = block.columns[a:b]
-                block.forget()
+                block.release_pages()
             yield readonly(codes.reshape(-1)), n_rows, n_bins[a:b], 0, b - a
 
     def bin_counts(self) -> FloatArray:
@@ -158,7 +158,7 @@ class StoredBinnedMatrix(PlainBins):
                 columns = block.columns
                 for r in range(self.n_grids):
                     codes[r, in_block] = columns[r, indices[in_block] - a]
-                block.forget()
+                block.release_pages()
         return codes
 
     def first_grids(self, n_grids: int) -> StoredBinnedMatrix:
@@ -166,7 +166,7 @@ class StoredBinnedMatrix(PlainBins):
         file = code_file(n_grids * self.nbytes // max(1, self.n_grids))
         for block in self.code_blocks:
             file.append(block.columns[:n_grids])
-            block.forget()
+            block.release_pages()
         return self._copy_with(file.blocks(), self.offsets[: n_grids + 1])
 
     def _list_rows(self) -> RowLists:
@@ -193,7 +193,7 @@ class StoredBinnedMatrix(PlainBins):
         """Yield slices of the rows and their matrices, each valid until the next is yielded."""
         for (a, b), block in zip(pairwise(self._ends), self.code_blocks, strict=True):
             yield slice(a, b), self._block(block.columns)
-            block.forget()
+            block.release_pages()
 
     def _block(self, codes: AnyArray) -> BinnedMatrix:
         return BinnedMatrix(

@@ -20,7 +20,7 @@ from scipy.linalg import eigh
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import OrderedRows
 from gramless.base.memory import large_array_budget_for
-from gramless.base.numeric import in_range
+from gramless.base.numeric import clip_infinities
 from gramless.base.state import Stateful, array_in, number_in, part_in, require
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -421,7 +421,7 @@ class Scaler(Stateful):
 
 def _clip_overflow(numbers: FloatArray, operands: FloatArray) -> FloatArray:
     """Replace infinities that arose from finite operands by the largest float."""
-    return np.where(np.isfinite(operands), in_range(numbers), numbers)
+    return np.where(np.isfinite(operands), clip_infinities(numbers), numbers)
 
 
 def _sample_step(X: Rows) -> int:

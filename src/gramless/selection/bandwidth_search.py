@@ -296,7 +296,7 @@ class Sample:
         max_rows = max(_RELEVANCE_VALUES // data.rows.shape[1], 100)
         sample = training[:: max(1, len(training) // max_rows)]
         n_codes = len(sample) * data.rows.shape[1] * data.n_outputs * self.feature_map.size
-        if self.task.budget.deadline.left(TIME_SHARE) < _SECONDS_PER_CODE * n_codes:
+        if self.task.budget.deadline.seconds_left(TIME_SHARE) < _SECONDS_PER_CODE * n_codes:
             return None
         feature_map, Z, _ = self.matrices(settings, 0)
         problem = data.problem(Z, settings.alpha, training)

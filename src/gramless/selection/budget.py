@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from gramless.base.formatting import sized
+from gramless.base.formatting import format_bytes
 from gramless.base.memory import (
     check_memory,
     large_array_budget,
@@ -102,7 +102,7 @@ class Budget:
 
     def has_time(self, share: float, what: str, seconds: float = 0.0) -> bool:
         """Return whether ``seconds`` are left of a share of the time; add a limit if not."""
-        if self.deadline.left(share) >= seconds:
+        if self.deadline.seconds_left(share) >= seconds:
             return True
         self._note(f"time: {what} was cut short")
         return False
@@ -172,7 +172,7 @@ class Budget:
     def note_disk(self, matrix: FeatureMatrix) -> None:
         """Add a limit if the codes of a matrix are on disk."""
         if isinstance(matrix, StoredBinnedMatrix):
-            self._note(f"memory: codes of {sized(matrix.nbytes)} on the disk")
+            self._note(f"memory: codes of {format_bytes(matrix.nbytes)} on the disk")
 
     def affordable(self, n_grids: int, cost: float = 1.0) -> int:
         """Return how many of ``n_grids`` memory and time allow; add a limit if fewer.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.base.numeric import in_range
+from gramless.base.numeric import clip_infinities
 from gramless.base.random import stream
 from gramless.base.threads import row_blocks
 from gramless.base.types import AnyArray
@@ -100,7 +100,7 @@ def _squared_differences(
     for k, j in enumerate(inputs):
         column = changed[:, j].copy()
         with np.errstate(over="ignore"):
-            others = in_range(np.array([column + steps[j], column - steps[j]]))
+            others = clip_infinities(np.array([column + steps[j], column - steps[j]]))
         if is_category[j]:
             others = column[[order, order[::-1]]]
         for other in others:

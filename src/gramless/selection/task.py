@@ -266,7 +266,7 @@ class SelectionTask:
 
     def is_over(self, stage: str) -> bool:
         """Return whether the time of trials is spent or a callback ended those of a stage."""
-        return stage in self.report.ended or self.budget.deadline.beyond(TIME_SHARE)
+        return stage in self.report.ended or self.budget.deadline.is_past(TIME_SHARE)
 
     def search_score(self, raw: Vector, rows: IntArray) -> float:
         """Return the score of raw predictions by least squares, which compares settings."""

@@ -122,7 +122,7 @@ def improve_alpha(
     for factor in NEARBY[:1] if goal.loss.is_of_classes else NEARBY:
         alpha, has_moved = path.best.alpha, False
         for _ in range(_MAX_STEPS):
-            if task.budget.deadline.beyond(_TIME_SHARE):
+            if task.budget.deadline.is_past(_TIME_SHARE):
                 break
             last = path.results[alpha]
             if path.solve(alpha * factor, last.weights, path.best.score).score >= last.score:

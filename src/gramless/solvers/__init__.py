@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gramless.base.public import on_first_use
+from gramless.base.public import lazy_getattr
 
 __all__ = [
     "SOLVERS",
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     )
     from gramless.solvers.random_descent import ParallelRandomDescent, RandomDescent
 
-__getattr__ = on_first_use(
+__getattr__ = lazy_getattr(
     __name__,
     {
         "Capabilities": "gramless.solvers.base",

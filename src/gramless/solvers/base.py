@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from gramless.base.errors import InputError
-from gramless.base.numeric import as_float, is_whole, too_large
+from gramless.base.numeric import as_float, is_whole, upper_limit_text
 from gramless.base.progress import Watch
 from gramless.base.state import Stateful
 from gramless.losses import Loss, Squared
@@ -209,7 +209,7 @@ def check_options(options: object) -> None:
             continue
         minimum = int(name in _SIZE_OPTIONS)
         if is_integer and not is_whole(value, minimum):
-            expected = f"a whole number of at least {minimum}{too_large(value)}"
+            expected = f"a whole number of at least {minimum}{upper_limit_text(value)}"
             raise InputError(f"{who}: {name} must be {expected}, got {value!r}.")
         if kind == "float" and not 0.0 <= as_float(value) < np.inf:
             raise InputError(f"{who}: {name} must be a finite number, not negative; got {value!r}.")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gramless.base.public import on_first_use
+from gramless.base.public import lazy_getattr
 
 __all__ = [
     "ArraySource",
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from gramless.streaming.strategies import Checking, Grow, Strategy, Uniform
     from gramless.streaming.training_loop import Evaluation
 
-__getattr__ = on_first_use(
+__getattr__ = lazy_getattr(
     __name__,
     {
         "ArraySource": "gramless.streaming.sources",

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 
 from gramless.base.errors import InputError
-from gramless.base.numeric import in_range
+from gramless.base.numeric import clip_infinities
 from gramless.base.random import stream
 from gramless.base.state import Stateful, array_in, part_in, require
 from gramless.base.threads import one_blas_thread
@@ -60,7 +60,7 @@ class Preparation(Stateful):
     def inverse(self) -> FloatArray:
         # The inverse of a tiny unit would be infinite, and infinity times 0 is NaN.
         with np.errstate(over="ignore"):
-            return in_range(1.0 / self.units)
+            return clip_infinities(1.0 / self.units)
 
     def project(self, X: Rows) -> Rows:
         """Return the principal components of rows, or the rows if there is no projection."""

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import DataFileError, InputError
-from gramless.base.files import replacing
-from gramless.base.formatting import sized
+from gramless.base.files import open_replacement
+from gramless.base.formatting import format_bytes
 from gramless.base.random import stream
 from gramless.base.state import Json
 from gramless.base.threads import row_blocks
@@ -182,8 +182,9 @@ class _ShardWriter:
         # Check against the expected row count, to fail before anything is written.
         if n_rows * row_bytes > self.disk_bytes:
             raise InputError(
-                f"{n_rows:,} shuffled rows of {row_bytes:,} bytes need {sized(n_rows * row_bytes)} "
-                f"on disk, but the limit is {sized(self.disk_bytes)} in {str(self.folder)!r}: "
+                f"{n_rows:,} shuffled rows of {row_bytes:,} bytes need "
+                f"{format_bytes(n_rows * row_bytes)} on disk, but the limit is "
+                f"{format_bytes(self.disk_bytes)} in {str(self.folder)!r}: "
                 "name a folder on a larger disk with folder=, free some space, or raise the limit "
                 "with disk_bytes=."
             )
@@ -221,7 +222,7 @@ class _ShardWriter:
                 "piles": [asdict(shard) for shard in shards],
             }
             # A folder without a manifest is unfinished, so the manifest is written last.
-            with replacing(self.folder / MANIFEST) as file:
+            with open_replacement(self.folder / MANIFEST) as file:
                 file.write(json.dumps(manifest, indent=1).encode())
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.arrays import readonly
-from gramless.base.random import words
+from gramless.base.random import raw_words
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, FloatArray
 from gramless.features.fourier import Panels, to_half_turns
@@ -54,10 +54,10 @@ class FrequencyBlocks:
         bits on every machine. Other distributions are as reproducible as SciPy's functions.
         """
         normals = np.empty((self.size, self.n_inputs))
-        drawn = words(self.seed, "normals of blocks", block, normals.size)
+        drawn = raw_words(self.seed, "normals of blocks", block, normals.size)
         normals_of(drawn, normals.reshape(-1))
         uniforms = np.empty((self.size, self.kernel.n_uniforms(self.n_inputs)))
-        drawn = words(self.seed, "uniforms of blocks", block, uniforms.size)
+        drawn = raw_words(self.seed, "uniforms of blocks", block, uniforms.size)
         uniforms[:] = (drawn >> np.uint64(11)).reshape(uniforms.shape) * 2.0**-53
         return self.kernel.frequencies(normals, uniforms)
 

@@ -149,7 +149,7 @@ class Training:
             if after_step(step, evaluation):
                 return "stopped"
             status = self._find_reached_limit(limits)
-            if status is None and limits.deadline.beyond(share=1.0):
+            if status is None and limits.deadline.is_past(share=1.0):
                 return "time"
         return status
 

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.errors import InputError
 from gramless.base.memory import check_memory, large_array_budget_for, user_memory_limit
-from gramless.base.numeric import as_float, in_range
+from gramless.base.numeric import as_float, clip_infinities
 from gramless.base.random import RandomStateLike, seed_from, stream, streams
 from gramless.base.state import State, check_columns, number_in, part_in, require
 from gramless.base.threads import row_blocks
@@ -495,7 +495,7 @@ def draw_grids(
         # An input that hardly varies may be constant in these rows.
         half = np.where(half > _MIN_RANGE, half, half_ranges[columns])
         with np.errstate(over="ignore"):
-            width = in_range(2.0 * share * half)
+            width = clip_infinities(2.0 * share * half)
         shift = rng.random(len(columns)) * width
         widths[r, columns] = np.where(is_category[columns], 1.0, width)
         shifts[r, columns] = np.where(is_category[columns], 0.5, shift)

@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from gramless.base.numeric import in_range
+from gramless.base.numeric import clip_infinities
 from gramless.base.state import Stateful, array_in, require
 from gramless.base.types import FloatArray, IntArray
 from gramless.features.grids import Grids
@@ -81,6 +81,6 @@ class MarginalCells(Stateful):
 def cells_of(values: FloatArray, grids: Grids, r: int, j: int) -> FloatArray:
     """Return the cell numbers of values along coordinate j in grid r."""
     with np.errstate(over="ignore"):
-        distances = in_range(values - grids.shifts[r, j])
+        distances = clip_infinities(values - grids.shifts[r, j])
     cells: FloatArray = np.floor(distances / grids.widths[r, j])
     return cells
