@@ -12,8 +12,8 @@ import typer
 
 from gramless.base.errors import InputError
 from gramless.base.formatting import format_duration
-from gramless.cli.options import AsJson, Debug, names
-from gramless.cli.report import Report, facts, listing, reporting
+from gramless.cli.options import AsJson, Debug, split_names
+from gramless.cli.report import Report, facts_table, open_report, titled_table
 
 if TYPE_CHECKING:
     from studies.records import Store
@@ -97,7 +97,7 @@ def paper(
     interrupted goes on where it was. Each study has a budget; jobs beyond it
     are not run, and the report says so.
     """
-    with reporting(as_json, debug) as report:
+    with open_report(as_json, debug) as report:
         if name is None:
             _list(report)
         else:
@@ -126,11 +126,11 @@ def _list(report: Report) -> None:
     tables = []
     for paper, title in PAPERS.items():
         rows = [[one.name, command(one), f"{one.minutes:g}", one.title] for one in found[paper]]
-        shown = listing(f"{paper}: {title}", ["study", "command", "minutes", "what"], rows)
+        shown = titled_table(f"{paper}: {title}", ["study", "command", "minutes", "what"], rows)
         for column in shown.columns[1:]:
             column.justify = "left"
         tables.append(shown)
-    report.result(document, *tables)
+    report.print_result(document, *tables)
 
 
 def _chosen(paper: str, figures: str | None, tables: str | None, others: str | None) -> list[Study]:
@@ -140,9 +140,9 @@ def _chosen(paper: str, figures: str | None, tables: str | None, others: str | N
     papers = list(PAPERS) if paper == _ALL else [paper]
     known = [study for one in papers for study in studies(one)]
     asked = [
-        *(f"figure-{name}" for name in names(figures, "--figure")),
-        *(f"table-{name}" for name in names(tables, "--table")),
-        *names(others, "--study"),
+        *(f"figure-{name}" for name in split_names(figures, "--figure")),
+        *(f"table-{name}" for name in split_names(tables, "--table")),
+        *split_names(others, "--study"),
     ]
     available = list(dict.fromkeys(study.name for study in known))
     for name in asked:
@@ -171,7 +171,7 @@ def _run(
     if todo.absent:
         _tell_absent(report, todo, data_dir)
     progress = _Progress(report, todo)
-    with report.timed("run"), progress.shown():
+    with report.time_stage("run"), progress.shown():
         left = runner.run(
             todo, store, budget, data_dir, watch=progress.after, started=progress.begin
         )
@@ -195,7 +195,7 @@ def _run(
     )
     sentence = headline(compared)
     document["headline"] = sentence
-    report.result(document, facts({**_ended(document), "headline": sentence}))
+    report.print_result(document, facts_table({**_ended(document), "headline": sentence}))
 
 
 def _tell_absent(report: Report, todo: Plan, data_dir: Path | None) -> None:
@@ -217,7 +217,7 @@ def _tell_absent(report: Report, todo: Plan, data_dir: Path | None) -> None:
     )
     if not todo.jobs and not todo.n_settled:
         raise InputError(f"Nothing can be run: {line}")
-    report.note(line)
+    report.log(line)
 
 
 def _write(chosen: Sequence[Study], store: Store, out: Path) -> Path:
@@ -303,11 +303,11 @@ class _Progress:
         self.counts[last["status"]] += 1
         self._bar.update(self._task, completed=finished.n_ended)
         if last["status"] != "done":
-            self._report.note(f"{_told(finished.job)}: {last['status']}, {last['reason']}")
+            self._report.log(f"{_told(finished.job)}: {last['status']}, {last['reason']}")
         elif not self._has_bar:
             place = f"{finished.n_ended} of {finished.n_jobs}"
             left = f"about {format_duration(finished.left)} left"
-            self._report.note(f"{place}: {_told(finished.job)}: {last['wall']:.1f} s; {left}")
+            self._report.log(f"{place}: {_told(finished.job)}: {last['wall']:.1f} s; {left}")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from matplotlib.ticker import (
 
 from gramless.base.formatting import format_scientific
 from gramless.base.types import FloatArray
-from gramless.cli.pages import cut
+from gramless.cli.pages import truncate
 
 WIDTH, HEIGHT = 340.0, 240.0
 _LONGEST = 46
@@ -107,8 +107,8 @@ class _ShortNumbers(Formatter):
 
 def draw(axes: Axes, chart: Chart) -> None:
     """Draw a chart without its title and legend."""
-    axes.set_xlabel(cut(chart.x_label, _LONGEST))
-    axes.set_title(cut(chart.y_label, _LONGEST))
+    axes.set_xlabel(truncate(chart.x_label, _LONGEST))
+    axes.set_title(truncate(chart.y_label, _LONGEST))
     all_of = [(one, *placed(one.x, one.y, chart.x_log, chart.y_log)) for one in chart.series]
     shown = [(one, x, y) for one, x, y in all_of if np.isfinite(x).any()]
     if not shown:

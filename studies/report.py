@@ -165,7 +165,7 @@ def _templates(shown: Sequence[StudyResults]) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters["plain"] = plain
+    found.filters["plain"] = json_data
     functions = (
         *(command, fits, headline, is_long, misses, notes_of),
         *(others_at_work, plural, reasons, table_file, when_and_where),
@@ -215,7 +215,7 @@ def _finite(value: float | None) -> float:
     return value if value is not None and math.isfinite(value) else 0.0
 
 
-def plain(text: str) -> str:
+def json_data(text: str) -> str:
     r"""Return text that Markdown takes as text, on one line.
 
     Examples

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from gramless.cli.pages import chart_style, cut
+from gramless.cli.pages import chart_style, truncate
 from studies.charts import HEIGHT, WIDTH, Chart, draw, sample
 
 _LONGEST = 40
@@ -32,7 +32,7 @@ def sheet(title: str, charts: Sequence[Chart]) -> str:
     """
     n_columns = min(2, len(charts))
     n_rows = math.ceil(len(charts) / n_columns)
-    named = {cut(one.name, 60): sample(one) for chart in charts for one in chart.legend}
+    named = {truncate(one.name, 60): sample(one) for chart in charts for one in chart.legend}
     per_row = max(1, 85 * n_columns // (2 * (8 + max(map(len, named), default=0))))
     height = n_rows * (HEIGHT + 50.0) + 20.0 * math.ceil(len(named) / per_row) + 10.0
     size = (n_columns * (WIDTH + 30.0) / 72.0, height / 72.0)
@@ -42,7 +42,7 @@ def sheet(title: str, charts: Sequence[Chart]) -> str:
     for chart, axes in zip(charts, panels, strict=False):
         draw(axes, chart)
         heading = {"fontsize": 14.0, "weight": "bold", "xycoords": "axes fraction"}
-        axes.annotate(cut(chart.title, _LONGEST), (0.0, 1.13), **heading)
+        axes.annotate(truncate(chart.title, _LONGEST), (0.0, 1.13), **heading)
     for axes in panels[len(charts) :]:
         axes.set_visible(False)
     figure.legend(named.values(), named, loc="outside upper left", ncols=per_row)

@@ -273,10 +273,10 @@ def test_closed_output_pipe_exits_silently(model, write):
 def test_interrupt_in_a_process_exits_with_code_130():
     # A test run in the background ignores Ctrl-C, and so would what it starts.
     script = (
-        "import signal, time, typer\nfrom gramless.cli.report import reporting\n"
+        "import signal, time, typer\nfrom gramless.cli.report import open_report\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "app = typer.Typer()\n"
-        "@app.command()\ndef wait():\n    with reporting(False, False):\n"
+        "@app.command()\ndef wait():\n    with open_report(False, False):\n"
         "        print('ready', flush=True)\n        time.sleep(60)\napp()"
     )
     run = subprocess.Popen(

@@ -7,7 +7,7 @@ import re
 from typer.testing import CliRunner
 
 from gramless.cli.main import app
-from gramless.cli.messages import _OPTIONS, in_options
+from gramless.cli.messages import _OPTIONS, name_options
 
 from .conftest import QUICK
 
@@ -41,12 +41,12 @@ KEPT = [
 
 def test_parameters_in_messages_become_options():
     for message in MESSAGES:
-        assert re.search(MESSAGES[message], in_options(message))
+        assert re.search(MESSAGES[message], name_options(message))
 
 
 def test_other_words_in_messages_stay():
     for message in KEPT:
-        assert in_options(message) == message
+        assert name_options(message) == message
 
 
 def test_every_named_option_exists():

@@ -22,7 +22,7 @@ from gramless.cli.pages import (
     bar_cells,
     chart_style,
     heat_map,
-    render,
+    render_page,
 )
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -73,7 +73,7 @@ def test_text_is_escaped_in_every_part():
     grid = Grid([drawn(ODD, ODD, ODD), table, Card(ODD, ODD, table)])
     section = Section("one", ODD, [ODD, "", Note(ODD), Heading(ODD), table, grid])
     folded = Section("two", ODD, [ODD], is_folded=True)
-    root = ET.fromstring(render(ODD, ODD, ODD, [section, folded]).encode())
+    root = ET.fromstring(render_page(ODD, ODD, ODD, [section, folded]).encode())
     texts = [one.text for one in root.iter() if one.tag not in ("style", f"{SVG}style")]
     assert texts.count(SHOWN) == 25
     assert root.find(f".//{SVG}svg").get("aria-label").startswith(SHOWN)
@@ -85,5 +85,5 @@ def test_long_names_are_truncated():
     chart = drawn("", "x" * 200, "y" * 200)
     assert chart.axes.get_xlabel().endswith("…")
     assert chart.axes.get_title("left").endswith("…")
-    root = ET.fromstring(render("", "h" * 500, "", []))
+    root = ET.fromstring(render_page("", "h" * 500, "", []))
     assert root.find(".//h1").text.endswith("h…")

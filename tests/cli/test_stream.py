@@ -17,9 +17,9 @@ from rich.console import Console
 
 from gramless import DoublyStochasticClassifier, DoublyStochasticRegressor, load, save
 from gramless.base.errors import InputError
-from gramless.cli.report import Report, logged
+from gramless.cli.report import Report, log_to_stderr
 from gramless.cli.run_display import Interruption, Pace, RunDisplay
-from gramless.cli.stream import with_labels
+from gramless.cli.stream import convert_labels
 from gramless.cli.summaries import run_in_words, run_of
 from gramless.datasets import read_table
 from gramless.streaming.sources import ArraySource
@@ -426,7 +426,7 @@ def test_fractional_labels_after_integers_are_rejected(tmp_path):
         read=lambda start, stop: (np.eye(3), whole),
         chunks=lambda: iter([(np.eye(3), whole), (np.eye(2), odd)]),
     )
-    result, kind, reason = with_labels(source, "auto", tmp_path)
+    result, kind, reason = convert_labels(source, "auto", tmp_path)
     assert (kind, reason) == ("classification", "2 distinct whole numbers in 6 rows")
     chunks = result.chunks()
     assert next(chunks)[1].tolist() == [0, 1, 1]
@@ -438,7 +438,7 @@ def test_fractional_labels_after_integers_are_rejected(tmp_path):
 
 def test_labels_are_read_once(tmp_path):
     source = ArraySource(np.eye(50), np.arange(50) / 7.0, seed=0, n_held_out=5)
-    assert with_labels(source, "auto", tmp_path)[2] == "50 distinct numbers in 50 rows"
+    assert convert_labels(source, "auto", tmp_path)[2] == "50 distinct numbers in 50 rows"
 
 
 def test_several_labels_per_row_are_rejected(write, shell, tmp_path):
@@ -502,7 +502,7 @@ def test_progress_is_printed_in_lines_without_a_terminal(monkeypatch, terminal, 
     clock = iter(np.arange(0.0, 100.0, 10.0))
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
     progress._last_line = 0.0
-    with logged(report), progress.open_panel():
+    with log_to_stderr(report), progress.open_panel():
         for k in range(1, 6):
             progress.update(step(k), None, 4000)
     lines = report.err.file.getvalue().split("step ")[1:]

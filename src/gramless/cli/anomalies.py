@@ -13,7 +13,7 @@ from gramless.base.errors import InputError
 from gramless.base.formatting import format_bytes
 from gramless.cli import options
 from gramless.cli.outputs import Output, check_outputs
-from gramless.cli.report import reporting
+from gramless.cli.report import open_report
 
 if TYPE_CHECKING:
     from gramless import AnomalyDetector
@@ -72,12 +72,12 @@ def anomalies(
     or --model a p-value: of new rows that are like those of the fit, at most a
     share of ALPHA has a p-value of at most ALPHA.
     """
-    kept = options.names(ids, "--id")
-    left_out = [*options.names(ignore, "--ignore"), *kept]
-    share = options.auto_or_number(contamination, "--contamination")
+    kept = options.split_names(ids, "--id")
+    left_out = [*options.split_names(ignore, "--ignore"), *kept]
+    share = options.parse_auto_or_number(contamination, "--contamination")
     if train is not None and model is not None:
         raise BadParameter("--train fits a detector and --model brings one; give one of them.")
-    with reporting(as_json, debug) as report:
+    with open_report(as_json, debug) as report:
         outputs = [Output("-o", output, "table"), Output("--page", page, "page")]
         outputs.append(Output("--save", save, "model"))
         inputs = {"the data itself": data, "the table of --train": train, "the model": model}
@@ -105,7 +105,7 @@ def anomalies(
             if save is not None:
                 gramless.save(detector, save)
         with report.stage("score", "scoring"):
-            X = _inputs_for(detector, table, left_out)
+            X = _select_inputs(detector, table, left_out)
             is_new = train is not None or model is not None
             threshold = detector.offset_ if is_new else detector.training_offset_
             scores = detector.score_samples(X)
@@ -116,17 +116,21 @@ def anomalies(
         counts = {"rows": len(scores), "outliers": int(is_outlier.sum())}
         lines: dict[str, object] = {**counts}
         if page is not None:
-            from gramless.cli.anomalies_page import page_of
+            from gramless.cli.anomalies_page import render_anomalies_page
 
             places = {"data": data, "train": train or model}
-            report.write_page(page, "--page", page_of, detector, X, columns, threshold, places)
+            report.write_page(
+                page, "--page", render_anomalies_page, detector, X, columns, threshold, places
+            )
             lines["page"] = f"{page} ({format_bytes(page.stat().st_size)})"
         columns = with_ids(table, kept, columns)
         document = {**counts, "page": page, "output": output, "seconds": report.seconds}
-        report.rows(columns, output, document, lines, has_summary=page is not None)
+        report.write_rows(columns, output, document, lines, has_summary=page is not None)
 
 
-def _inputs_for(detector: AnomalyDetector, table: Table, ignored: Sequence[str]) -> Matrix | Table:
+def _select_inputs(
+    detector: AnomalyDetector, table: Table, ignored: Sequence[str]
+) -> Matrix | Table:
     from gramless.cli.reading import check_names, inputs_of, unlabelled_rows
 
     if detector.inputs_.encoder is None:

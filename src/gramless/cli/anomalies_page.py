@@ -23,22 +23,24 @@ from gramless.cli.pages import (
     bar_cells,
     chart_style,
     readable,
-    render,
+    render_page,
 )
 from gramless.datasets.table import Matrix, Table
 
-_N_STRANGEST, _INPUTS_PER_ROW, _MAX_BARS = 12, 6, 12
-_N_BINS, _N_LEVELS = 40, 200  # bins of the score histogram, points of the p-value chart
+_N_STRANGEST, _INPUTS_PER_ROW = 12, 6  # rows that are shown, and the inputs of each
+_MAX_BARS = 12  # inputs in the table of contributions
+_N_BINS, _N_LEVELS = 40, 200  # bins of the histogram of scores, points of the p-value chart
 
 
 @chart_style
-def page_of(
+def render_anomalies_page(
     detector: AnomalyDetector,
     X: Matrix | Table,
     columns: Mapping[str, AnyArray],
     threshold: float,
     places: Mapping[str, Path | None],
 ) -> str:
+    """Return the page; ``columns`` are those of the output, ``places`` the files by their role."""
     scores, outlier = columns["score"], columns["outlier"] == 1
     strangest = np.argsort(scores, kind="stable")[:_N_STRANGEST]
     # The contributions of a thousand outliers are enough to see what makes rows strange.
@@ -70,7 +72,7 @@ def page_of(
         cards.append(Card(f"Row {row + 1:,}", summary, _row_table(rows, k, shares[k], names)))
     title = f"Strange rows of {data.name if data else ''}"
     others = f"{n_fitted:,} rows of {train.name}" if train else "each other"
-    return render(
+    return render_page(
         title,
         title,
         f"{n_rows:,} rows, compared with {others}, by",

@@ -11,7 +11,7 @@ from typer import Argument, BadParameter, Option
 
 from gramless.cli import options
 from gramless.cli.outputs import Output, check_outputs
-from gramless.cli.report import facts, listing, reporting
+from gramless.cli.report import facts_table, open_report, titled_table
 
 if TYPE_CHECKING:
     from gramless.cli.table_changes import TableComparison
@@ -57,11 +57,11 @@ def compare_tables(
 
     The exit code is 0 if no change is found, 3 if the distribution has changed.
     """
-    left_out = options.names(ignore, "--ignore")
-    named = options.names(categorical, "--categorical")
+    left_out = options.split_names(ignore, "--ignore")
+    named = options.split_names(categorical, "--categorical")
     if not 0.0 < alpha < 1.0:
         raise BadParameter(f"--alpha must be above 0 and below 1, got {alpha}.")
-    with reporting(as_json, debug) as report:
+    with open_report(as_json, debug) as report:
         inputs = {"the first table": before, "the second table": after}
         check_outputs([Output("-o", output, "page")], inputs, force)
         with report.stage("read", f"reading {before} and {after}"):
@@ -75,11 +75,11 @@ def compare_tables(
                 (before, after), tables, left_out, named, alpha, permutations, seed, n_jobs
             )
         if output is not None:
-            from gramless.cli.table_changes_page import page
+            from gramless.cli.table_changes_page import render_changes_page
 
-            report.write_page(output, "-o", page, result)
+            report.write_page(output, "-o", render_changes_page, result)
         rest = {"output": output, "seconds": report.seconds}
-        report.result(result.as_dict() | rest, *_summary_tables(result, output))
+        report.print_result(result.as_dict() | rest, *_summary_tables(result, output))
     if result.is_changed:
         raise typer.Exit(CHANGED)
 
@@ -96,7 +96,7 @@ def _summary_tables(comparison: TableComparison, output: Path | None) -> list[Ta
         "page": output,
     }
     changed = result.changed(comparison.alpha)
-    tables = [facts(lines)]
+    tables = [facts_table(lines)]
     if changed:
         rows = [
             (
@@ -108,5 +108,5 @@ def _summary_tables(comparison: TableComparison, output: Path | None) -> list[Ta
             for column in changed[:_MAX_COLUMNS]
         ]
         title = f"Columns that changed: {len(changed)} of {len(result.inputs)}"
-        tables.append(listing(title, ["column", "p-value", "distance", "kind"], rows))
+        tables.append(titled_table(title, ["column", "p-value", "distance", "kind"], rows))
     return tables

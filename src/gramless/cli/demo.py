@@ -11,7 +11,7 @@ from typer import Option
 from gramless.base.formatting import format_bytes
 from gramless.cli import options
 from gramless.cli.outputs import Output, check_outputs
-from gramless.cli.report import Report, facts, listing, reporting
+from gramless.cli.report import Report, facts_table, open_report, titled_table
 
 if TYPE_CHECKING:
     from gramless.cli.demo_methods import Digits, Entry, Photograph
@@ -38,7 +38,7 @@ def demo(
         "digits_model": out / "digits.gramless",
         "digits_picture": out / "digits.png",
     }
-    with reporting(as_json, debug) as report:
+    with open_report(as_json, debug) as report:
         out.mkdir(parents=True, exist_ok=True)
         outputs = [
             Output("--out", path, "picture" if path.suffix == ".png" else "model")
@@ -54,15 +54,18 @@ def demo(
         with report.stage("compile", "compiling (once per installation)"):
             warmup(n_jobs=n_jobs)
         methods = demo_methods.photograph_methods(photograph, seed, n_jobs)
-        of_colours = _entries(report, methods, files["photograph_model"])
+        colour_entries = _evaluate_methods(report, methods, files["photograph_model"])
         methods = demo_methods.digits_methods(splits, seed, n_jobs)
-        of_digits = _entries(report, methods, files["digits_model"])
-        report.draw(files["photograph_picture"], draw_photograph, photograph, of_colours)
-        report.draw(files["digits_picture"], draw_digits, splits[-1], of_digits)
-        _report_result(report, photograph, of_colours, splits, of_digits, files)
+        digit_entries = _evaluate_methods(report, methods, files["digits_model"])
+        report.draw(files["photograph_picture"], draw_photograph, photograph, colour_entries)
+        report.draw(files["digits_picture"], draw_digits, splits[-1], digit_entries)
+        _report_result(report, photograph, colour_entries, splits, digit_entries, files)
 
 
-def _entries(report: Report, methods: dict[str, Callable[[], Entry]], file: Path) -> list[Entry]:
+def _evaluate_methods(
+    report: Report, methods: dict[str, Callable[[], Entry]], file: Path
+) -> list[Entry]:
+    """Fit and evaluate each method; save the model of the first one, which is ours."""
     from gramless import save
 
     entries = []
@@ -77,9 +80,9 @@ def _entries(report: Report, methods: dict[str, Callable[[], Entry]], file: Path
 def _report_result(
     report: Report,
     photograph: Photograph,
-    of_colours: list[Entry],
+    colour_entries: list[Entry],
     splits: list[Digits],
-    of_digits: list[Entry],
+    digit_entries: list[Entry],
     files: dict[str, Path],
 ) -> None:
     split = splits[-1]
@@ -87,42 +90,42 @@ def _report_result(
         "photograph": {
             "known_pixels": len(photograph.known),
             "predicted_pixels": len(photograph.unknown),
-            "methods": [{**entry.as_dict(), "psnr": entry.psnr} for entry in of_colours],
+            "methods": [{**entry.as_dict(), "psnr": entry.psnr} for entry in colour_entries],
         },
         "digits": {
             "training_rows": len(split.y_train),
             "test_rows": len(split.y_test),
             "splits": len(splits),
-            "methods": [entry.as_dict() for entry in of_digits],
+            "methods": [entry.as_dict() for entry in digit_entries],
         },
         "compile_seconds": report.seconds["compile"],
         **files,
     }
-    rows_of_colours = [
+    colour_rows = [
         (entry.name, f"{entry.psnr:.2f}", entry.fit_seconds, entry.predict_seconds)
-        for entry in of_colours
+        for entry in colour_entries
     ]
-    rows_of_digits = []
-    for entry in of_digits:
+    digit_rows = []
+    for entry in digit_entries:
         costs = entry.fit_seconds, entry.predict_seconds, format_bytes(entry.n_bytes or 0)
-        rows_of_digits.append((entry.name, f"{entry.error:.2%}", *costs))
-    report.result(
+        digit_rows.append((entry.name, f"{entry.error:.2%}", *costs))
+    report.print_result(
         document,
-        listing(
+        titled_table(
             f"a photograph: {len(photograph.known):,} pixels known, "
             f"{len(photograph.unknown):,} predicted",
             ["method", "PSNR, dB", "fit s", "predict s"],
-            rows_of_colours,
+            colour_rows,
         ),
-        facts(_facts(of_colours)),
-        listing(
+        facts_table(_fact_lines(colour_entries)),
+        titled_table(
             f"{len(split.y_train):,} training digits, {len(split.y_test):,} test digits; "
             f"means of {len(splits)} splits",
             ["method", "test error", "fit s", "predict s", "size"],
-            rows_of_digits,
+            digit_rows,
         ),
-        facts(_facts(of_digits)),
-        facts(
+        facts_table(_fact_lines(digit_entries)),
+        facts_table(
             {
                 "compiling": f"{report.seconds['compile']:.1f} s, once per installation",
                 **{name.replace("_", " "): path for name, path in files.items()},
@@ -131,7 +134,7 @@ def _report_result(
     )
 
 
-def _facts(entries: list[Entry]) -> dict[str, object]:
+def _fact_lines(entries: list[Entry]) -> dict[str, object]:
     from gramless.cli.summaries import choices_of
 
     others = "; ".join(f"{entry.name}: {entry.chosen}" for entry in entries[1:])

@@ -79,8 +79,8 @@ class Entry:
     """A method with its test error, its costs and its fitted model.
 
     ``error`` is the share of wrong digits, or the mean squared error of colours. ``fit_seconds``
-    includes the model selection. ``n_bytes`` is the size of the model file, or of a pickle for
-    other methods; it is None if it was not measured.
+    includes model selection. ``n_bytes`` is the size of the model file, or of a pickle for other
+    methods; it is None if it was not measured.
     """
 
     name: str

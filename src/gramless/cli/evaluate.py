@@ -11,7 +11,7 @@ from typer import Option
 from gramless.base.errors import InputError
 from gramless.cli import options
 from gramless.cli.outputs import Output, check_outputs
-from gramless.cli.report import facts, listing, reporting
+from gramless.cli.report import facts_table, open_report, titled_table
 
 if TYPE_CHECKING:
     from gramless.base.state import Json
@@ -45,7 +45,7 @@ def evaluate(
     file; --target names another column. --picture draws predicted against true
     numbers or, for classes, accuracy against predicted probability.
     """
-    with reporting(as_json, debug) as report:
+    with open_report(as_json, debug) as report:
         inputs = {"the model": model, "the data": data}
         check_outputs([Output("--picture", picture, "picture")], inputs, force)
         with report.stage("read", f"reading {data}"):
@@ -76,7 +76,7 @@ def evaluate(
             tables = _class_tables(metrics)
         else:
             metrics = regression_metrics(y, predicted)
-            tables = [facts(metrics)]
+            tables = [facts_table(metrics)]
         document = {"model": model, "data": data, "rows": len(y), "seconds": report.seconds}
         if picture is not None:
             from gramless.cli.figures import draw_predictions, draw_reliability
@@ -86,12 +86,14 @@ def evaluate(
             else:
                 report.draw(picture, draw_predictions, y, predicted, metrics)
             document["picture"] = picture
-        report.result(document | metrics, facts({"rows": len(y), "picture": picture}), *tables)
+        report.print_result(
+            document | metrics, facts_table({"rows": len(y), "picture": picture}), *tables
+        )
 
 
 def _class_tables(metrics: dict[str, Json]) -> list[Table]:
     shares = ("error", "accuracy", "balanced_accuracy")
-    tables = [facts({name.replace("_", " "): f"{metrics[name]:.2%}" for name in shares})]
+    tables = [facts_table({name.replace("_", " "): f"{metrics[name]:.2%}" for name in shares})]
     rows = [
         (
             str(metrics_of_class["class"]),
@@ -100,17 +102,19 @@ def _class_tables(metrics: dict[str, Json]) -> list[Table]:
         )
         for metrics_of_class in metrics["classes"]
     ]
-    tables.append(listing("Classes", ["class", "rows", "precision", "recall", "F1"], rows))
+    tables.append(titled_table("Classes", ["class", "rows", "precision", "recall", "F1"], rows))
     if "confusion" in metrics:
         names = [row[0] for row in rows]
         cells = [[name, *row] for name, row in zip(names, metrics["confusion"], strict=True)]
-        tables.append(listing("Confusion: true class by predicted class", ["", *names], cells))
+        tables.append(titled_table("Confusion: true class by predicted class", ["", *names], cells))
     if "reliability" in metrics:
-        tables.append(facts({"log loss": metrics["log_loss"], "Brier score": metrics["brier"]}))
+        tables.append(
+            facts_table({"log loss": metrics["log_loss"], "Brier score": metrics["brier"]})
+        )
         bins = [
             (tenth["rows"], f"{tenth['predicted']:.3f}", f"{tenth['observed']:.3f}")
             for tenth in metrics["reliability"]
         ]
         columns = ["rows", "mean probability", "share correct"]
-        tables.append(listing("Reliability of the predicted class", columns, bins))
+        tables.append(titled_table("Reliability of the predicted class", columns, bins))
     return tables

@@ -11,7 +11,7 @@ from gramless.base.errors import InputError
 from gramless.base.formatting import format_bytes
 from gramless.cli import options
 from gramless.cli.outputs import Output, check_outputs
-from gramless.cli.report import Report, facts, number, reporting
+from gramless.cli.report import Report, facts_table, open_report, short_number
 
 if TYPE_CHECKING:
     from gramless.cli.explanation_findings import Findings
@@ -43,7 +43,7 @@ def explain(
     HTML file without scripts or links to other files. The labels are read as by
     gramless evaluate.
     """
-    with reporting(as_json, debug) as report:
+    with open_report(as_json, debug) as report:
         inputs = {"the model": model, "the data": data}
         check_outputs([Output("-o", output, "page")], inputs, force)
         with report.stage("read", f"reading {data}"):
@@ -65,10 +65,10 @@ def explain(
             X, y, name = labelled_rows(predictor, data, target, part, limits)
         with report.stage("explain", "explaining"):
             from gramless.cli.explanation_findings import explain_model
-            from gramless.cli.explanation_page import page
+            from gramless.cli.explanation_page import render_explanation_page
 
             results = explain_model(predictor, X, y, {"model": model, "data": data, "target": name})
-        report.write_page(output, "-o", page, results)
+        report.write_page(output, "-o", render_explanation_page, results)
         _show(report, results, output)
 
 
@@ -100,11 +100,11 @@ def _show(report: Report, results: Findings, output: Path) -> None:
         ],
         "seconds": report.seconds,
     }
-    top = [f"{name} (+{number(mean)})" for name, mean in importance.items() if mean > 0]
+    top = [f"{name} (+{short_number(mean)})" for name, mean in importance.items() if mean > 0]
     lines = {
         "rows": metrics["rows"],
         results.measure.name: results.scores["this model"][results.measure.name],
         "inputs that matter most": ", ".join(top[:5]) or None,
         "page": f"{output} ({format_bytes(n_bytes)})",
     }
-    report.result(document, facts(lines))
+    report.print_result(document, facts_table(lines))

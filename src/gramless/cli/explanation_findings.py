@@ -74,9 +74,11 @@ class ShuffleResult:
 
 @dataclass(frozen=True)
 class ShownRow:
-    """One row: its index in the table, why it is shown, and the names and values of its inputs.
+    """One row that the page explains.
 
-    ``output`` is the index of the raw prediction that is explained.
+    ``number`` is its index in the table, and ``kind`` says why it is shown, such as "worst".
+    ``output`` is the index of the raw prediction that is explained. ``inputs`` has names and
+    values.
     """
 
     number: int
@@ -135,26 +137,26 @@ def explain_model(model: Model, X: Rows, y: AnyArray, places: dict[str, Any]) ->
     relevance = np.array(
         [model.relevance_[indices].max(initial=0.0) for indices in inputs.values()]
     )
-    response_name, outputs, response = _response(model, predicted)
+    response_name, outputs, response = _describe_response(model, predicted)
     columns = _columns_to_shuffle(X_shuffled, response, relevance * use.share)
-    shuffled = _shuffle(measure, X_shuffled, truth[rows], columns)
+    shuffled = _shuffle_columns(measure, X_shuffled, truth[rows], columns)
     n_drawn = min(_MAX_DRAWN, max(1, int((shuffled.increases.mean(axis=1) > 0.0).sum())))
     top = [int(j) for j in shuffled.columns[:n_drawn]]
     X_dependence = take_rows(X, sample_rows(len(y), _DEPENDENCE_ROWS))
     dependence = [dependence_on(response, X_dependence, j, names[j]) for j in top]
     varied = [j for j, effect in zip(top, dependence, strict=True) if len(effect.values) > 1]
     values = {names[j]: column_values(X, j)[0] for j in map(int, shuffled.columns)}
-    shown = _shown_rows(model, losses, predicted, y, values)
+    shown = _select_rows(model, losses, predicted, y, values)
     return Findings(
         model,
         places,
-        _stages(model),
-        _metrics(model, X, y, truth, predicted),
+        _group_trials(model),
+        _compute_metrics(model, X, y, truth, predicted),
         measure,
         truth,
         predicted,
-        _scores(model, measure, X, truth, predicted),
-        _coverage(model, X, y),
+        _score_predictions(model, measure, X, truth, predicted),
+        _measure_coverage(model, X, y),
         names,
         relevance,
         use,
@@ -162,10 +164,10 @@ def explain_model(model: Model, X: Rows, y: AnyArray, places: dict[str, Any]) ->
         response_name,
         outputs,
         [effect for effect in dependence if len(effect.values) > 1],
-        _interactions(response, X_dependence, names, varied[:_MAX_PAIRED_INPUTS]),
+        _find_interactions(response, X_dependence, names, varied[:_MAX_PAIRED_INPUTS]),
         find_worst_groups(losses, values),
         shown,
-        _attributions(model, X, [row.number for row in shown]),
+        _compute_attributions(model, X, [row.number for row in shown]),
     )
 
 
@@ -187,7 +189,7 @@ def levels_of(model: Model) -> FloatArray:
     return loss.levels
 
 
-def _stages(model: Model) -> list[Stage]:
+def _group_trials(model: Model) -> list[Stage]:
     unit = parts_of(model.features_)[0].size_unit
     is_ridge = model.loss_.name == "squared" and model.l1_ratio == 0
     stages: dict[str, list[Trial]] = {}
@@ -201,10 +203,14 @@ def _stages(model: Model) -> list[Stage]:
     return list(stages.items())
 
 
-def _metrics(
+def _compute_metrics(
     model: Model, X: Rows, y: AnyArray, truth: AnyArray, predicted: FloatArray
 ) -> dict[str, Json]:
-    """Return the metrics of ``gramless evaluate``, only the rows for several quantiles."""
+    """Return the number of rows and the metrics of ``gramless evaluate``.
+
+    ``guess_error`` of a classifier is the error of always predicting the most frequent class. A
+    model of several quantiles has no metrics besides the number of rows.
+    """
     if isinstance(model, KernelClassifier):
         probabilities = predicted if has_probabilities(model) else None
         metrics = class_metrics(model, y, model.predict(X), probabilities)
@@ -213,7 +219,7 @@ def _metrics(
     return {"rows": len(y)} | ({} if predicted.ndim > 1 else regression_metrics(truth, predicted))
 
 
-def _scores(
+def _score_predictions(
     model: Model, measure: Measure, X: Rows, y: AnyArray, predicted: FloatArray
 ) -> dict[str, dict[str, float]]:
     predictions = {
@@ -228,8 +234,11 @@ def _scores(
     }
 
 
-def _coverage(model: Model, X: Rows, y: AnyArray) -> list[tuple[float, float, float]]:
-    """Return nominal coverage, observed coverage and mean width of prediction intervals."""
+def _measure_coverage(model: Model, X: Rows, y: AnyArray) -> list[tuple[float, float, float]]:
+    """Return nominal coverage, observed coverage and mean width of prediction intervals.
+
+    The result is empty if the model has no prediction intervals.
+    """
     if isinstance(model, KernelClassifier) or (model.quantile_model_ or model).errors_ is None:
         return []
     rows = sample_rows(len(y), _COVERAGE_ROWS)
@@ -241,7 +250,7 @@ def _coverage(model: Model, X: Rows, y: AnyArray) -> list[tuple[float, float, fl
     return results
 
 
-def _response(model: Model, predicted: FloatArray) -> tuple[str, list[str], Predictor]:
+def _describe_response(model: Model, predicted: FloatArray) -> tuple[str, list[str], Predictor]:
     """Return the name of the predicted quantity, the names of the outputs, and the predictor."""
     if not isinstance(model, KernelClassifier):
         if predicted.ndim == 1:
@@ -280,7 +289,7 @@ def _columns_to_shuffle(X: Rows, response: Predictor, weights: FloatArray) -> li
     return [int(j) for j in np.argsort(-weights, kind="stable")[:_MAX_SHUFFLED]]
 
 
-def _shuffle(measure: Measure, X: Rows, y: AnyArray, columns: list[int]) -> ShuffleResult:
+def _shuffle_columns(measure: Measure, X: Rows, y: AnyArray, columns: list[int]) -> ShuffleResult:
     # scikit-learn's permutation_importance accepts neither sparse rows nor a Table, and shuffles
     # every column.
     def error(rows: Rows) -> float:
@@ -298,10 +307,10 @@ def _shuffle(measure: Measure, X: Rows, y: AnyArray, columns: list[int]) -> Shuf
     return ShuffleResult(baseline, len(y), np.array(columns)[by_mean], increases[by_mean])
 
 
-def _interactions(
+def _find_interactions(
     response: Predictor, X: Rows, names: Sequence[str], columns: Sequence[int]
 ) -> list[JointDependence]:
-    """Return the pairs of columns with the largest joint effects beyond the sum of both."""
+    """Return the pairs of columns whose joint effects differ most from the sum of both effects."""
     X = take_rows(X, sample_rows(shape_of(X)[0], _PAIR_ROWS))
     variance = response(X).var(axis=0).max()
     pairs = [
@@ -312,7 +321,7 @@ def _interactions(
     return sorted(strong, key=lambda pair: -pair.interaction.max())[:_MAX_PAIRS]
 
 
-def _shown_rows(
+def _select_rows(
     model: Model,
     losses: FloatArray,
     predicted: FloatArray,
@@ -354,7 +363,7 @@ def _shown_rows(
     return rows
 
 
-def _attributions(model: Model, X: Rows, rows: Sequence[int]) -> Attributions | None:
+def _compute_attributions(model: Model, X: Rows, rows: Sequence[int]) -> Attributions | None:
     n_rows, n_columns = shape_of(X)
     if n_columns > _MAX_ATTRIBUTED:
         return None

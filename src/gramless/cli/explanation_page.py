@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from gramless.base.formatting import format_bytes
 from gramless.base.types import AnyArray, FloatArray
 from gramless.cli.explanation_findings import Findings, Model, Stage, Trial, levels_of, value_text
-from gramless.cli.figures import log_if_wide
+from gramless.cli.figures import use_log_if_wide
 from gramless.cli.pages import (
     COLOURS,
     GREY,
@@ -31,14 +31,14 @@ from gramless.cli.pages import (
     chart_style,
     heat_map,
     readable,
-    render,
+    render_page,
 )
 from gramless.cli.summaries import bandwidth_of, features_of
 from gramless.estimators.classifier import KernelClassifier
 from gramless.inspection.explanation import Dependence, JointDependence, sample_rows
 
 _MAX_BARS, _INPUTS_PER_ROW, _MAX_CLASSES = 15, 6, 12
-_N_GROUPS, _N_POINTS = 10, 500
+_N_GROUPS, _N_POINTS = 10, 500  # groups of rows in charts of means, rows in scatter charts
 _MIN_IMPORTANCE = 0.01  # share of the largest importance; the text names only inputs above it
 _N_BEST_TRIALS, _MAX_GRID_PAIRS = 5, 6
 _GIVEN = "as given"
@@ -46,7 +46,7 @@ _LINE: dict[str, Any] = {"marker": "o", "markersize": 4.5, "linewidth": 1.6}
 
 
 @chart_style
-def page(findings: Findings) -> str:
+def render_explanation_page(findings: Findings) -> str:
     places, n_rows = findings.places, findings.metrics["rows"]
     target = f" for {places['target']}" if places["target"] else ""
     title = f"What {places['model'].name} has learned"
@@ -56,17 +56,17 @@ def page(findings: Findings) -> str:
         "Written by"
     )
     sections = [
-        _performance(findings),
-        _drivers(findings),
-        _dependences(findings),
-        _failures(findings),
-        _rows(findings),
-        _history(findings),
+        _performance_section(findings),
+        _drivers_section(findings),
+        _dependences_section(findings),
+        _failures_section(findings),
+        _rows_section(findings),
+        _history_section(findings),
     ]
-    return render(title, title, note, sections)
+    return render_page(title, title, note, sections)
 
 
-def _performance(findings: Findings) -> Section:
+def _performance_section(findings: Findings) -> Section:
     measure, scores, metrics = findings.measure.name, findings.scores.values(), findings.metrics
     errors = [score[measure] for score in scores]
     columns: Columns = {"predicted by": list(findings.scores)}
@@ -99,19 +99,19 @@ def _performance(findings: Findings) -> Section:
     note = "The constant is the best one for these rows."
     if len(comparisons) > 1:
         note += " The linear model is evaluated by five-fold cross-validation on these rows."
-    pictures = Grid([*_error_charts(findings), *_error_tables(findings)])
+    pictures = Grid([*_draw_errors(findings), *_error_tables(findings)])
     parts: list[Part] = [text, ShadedTable.of(columns), Note(note), pictures]
     return Section("good", "How good are the predictions?", parts)
 
 
-def _error_charts(findings: Findings) -> list[Chart]:
+def _draw_errors(findings: Findings) -> list[Chart]:
     y, predicted = findings.y, findings.predicted
     if isinstance(findings.model, KernelClassifier):
         if predicted.ndim == 1:
             return []
         if predicted.shape[1] == 2:
             title = f"Share of {findings.model.classes_[1]} by predicted probability"
-            groups = _tenths(predicted[:, 1], y == 1)
+            groups = _group_by_prediction(predicted[:, 1], y == 1)
         else:
             title = "Share of correct predictions by probability of the predicted class"
             bins = findings.metrics["reliability"]
@@ -119,13 +119,13 @@ def _error_charts(findings: Findings) -> list[Chart]:
                 np.array([bin_[key] for bin_ in bins]) for key in ("predicted", "observed", "rows")
             )
             groups = x, observed, np.sqrt(x * (1.0 - x) / n_rows)
-        return _against_diagonal(title, "predicted probability", "share", *groups)
+        return _draw_against_diagonal(title, "predicted probability", "share", *groups)
     if predicted.ndim == 2:
         levels = levels_of(findings.model)
         below = np.mean(y[:, None] <= predicted, axis=0)
         title = "Share of rows below each predicted quantile"
         zeros = np.zeros(len(levels))
-        return _against_diagonal(
+        return _draw_against_diagonal(
             title, "quantile", "share of the rows below it", levels, below, zeros
         )
     if len(np.unique(predicted)) < 3:
@@ -137,7 +137,9 @@ def _error_charts(findings: Findings) -> list[Chart]:
     _draw_diagonal(scatter.axes, np.append(y[sample], predicted[sample]))
     scatter.axes.plot(predicted[sample], y[sample], ".", color=COLOURS[0], alpha=0.45)
     title = "Mean actual value by tenths of the predictions"
-    means = _against_diagonal(title, "predicted", "actual", *_tenths(predicted, y))
+    means = _draw_against_diagonal(
+        title, "predicted", "actual", *_group_by_prediction(predicted, y)
+    )
     return [scatter, *means]
 
 
@@ -146,8 +148,13 @@ def _draw_diagonal(axes: Axes, values: AnyArray) -> None:
     axes.plot(ends, ends, "--", color=GREY, label="as predicted")
 
 
-def _tenths(predicted: FloatArray, observed: AnyArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return mean predictions and targets of ten groups of rows, and standard errors."""
+def _group_by_prediction(
+    predicted: FloatArray, observed: AnyArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return mean predictions and targets of ten groups of rows with similar predictions.
+
+    The third array has the standard errors of the mean targets.
+    """
     order = np.argsort(predicted, kind="stable")
     groups = np.array_split(order, min(_N_GROUPS, len(observed)))
     statistics = [
@@ -158,9 +165,10 @@ def _tenths(predicted: FloatArray, observed: AnyArray) -> tuple[FloatArray, Floa
     return x, y, errors
 
 
-def _against_diagonal(
+def _draw_against_diagonal(
     title: str, x_label: str, y_label: str, x: FloatArray, y: FloatArray, errors: FloatArray
 ) -> list[Chart]:
+    """Return a chart of ``y`` with its standard errors against ``x``, or none for two points."""
     if len(np.unique(x)) < 3:
         return []
     chart = Chart(title, x_label, y_label)
@@ -224,7 +232,7 @@ def _middle_quantile(model: Model, predicted: FloatArray) -> FloatArray:
     return np.asarray(predicted[:, np.abs(levels_of(model) - 0.5).argmin()])
 
 
-def _drivers(findings: Findings) -> Section:
+def _drivers_section(findings: Findings) -> Section:
     shuffled, measure = findings.shuffled, findings.measure.name
     increase, spread = shuffled.increases.mean(axis=1), shuffled.increases.std(axis=1)
     names = [findings.names[j] for j in shuffled.columns]
@@ -266,17 +274,17 @@ def _drivers(findings: Findings) -> Section:
     return Section("drivers", "Which inputs drive them?", parts)
 
 
-def _dependences(findings: Findings) -> Section:
+def _dependences_section(findings: Findings) -> Section:
     heading = "How do they depend on the inputs?"
     if not findings.dependence:
         return Section("how", heading, ["No important input has more than one value here."])
-    inner = [_without_extremes(effect) for effect in findings.dependence]
+    inner = [_drop_extremes(effect) for effect in findings.dependence]
     means = np.concatenate(
         [effect.means.ravel() for effect in inner if _is_numeric(effect)] or [np.zeros(1)]
     )
     limits = float(means.min()), float(means.max())
     shown = [
-        _dependence_chart(effect, findings.outputs, limits)
+        _draw_dependence(effect, findings.outputs, limits)
         if _is_numeric(effect)
         else _category_table(effect, findings.outputs, findings.response)
         for effect in inner
@@ -304,8 +312,8 @@ def _is_numeric(effect: Dependence) -> bool:
     return effect.values.dtype.kind == "f"
 
 
-def _without_extremes(effect: Dependence) -> Dependence:
-    """Drop the smallest and largest of many numbers, which only few rows come close to."""
+def _drop_extremes(effect: Dependence) -> Dependence:
+    """Drop the smallest and the largest value, which few rows come close to, if there are many."""
     if not _is_numeric(effect) or len(effect.values) < _N_GROUPS:
         return effect
     return Dependence(effect.name, effect.values[1:-1], effect.shares[1:-1], effect.means[1:-1])
@@ -325,7 +333,7 @@ def _category_table(effect: Dependence, outputs: Sequence[str], response: str) -
     return ShadedTable.of(columns, effect.name)
 
 
-def _dependence_chart(
+def _draw_dependence(
     effect: Dependence, outputs: Sequence[str], limits: tuple[float, float]
 ) -> Chart:
     chart, values = Chart(effect.name, "", "", height=220.0), effect.values
@@ -335,7 +343,7 @@ def _dependence_chart(
     chart.axes.plot(tenths, np.full(len(tenths), limits[0]), "|", color=GREY)
     chart.axes.update_datalim([(float(values[0]), limit) for limit in limits])
     chart.axes.autoscale_view()
-    log_if_wide(chart.axes.xaxis, values, 30.0)
+    use_log_if_wide(chart.axes.xaxis, values, 30.0)
     if len(outputs) > 1:
         chart.axes.legend()
     return chart
@@ -349,7 +357,7 @@ def _pair_map(pair: JointDependence, outputs: Sequence[str]) -> ShadedTable:
     return heat_map(caption, down, across, pair.means[:, :, output])
 
 
-def _failures(findings: Findings) -> Section:
+def _failures_section(findings: Findings) -> Section:
     heading, n_rows = "Where do they fail?", len(findings.y)
     if not findings.groups:
         text = (
@@ -369,7 +377,7 @@ def _failures(findings: Findings) -> Section:
         "group": list(groups),
         measure.name: bar_cells(errors, list(map(readable, errors)), COLOURS[1]),
         "rows": [f"{len(rows):,} ({len(rows) / n_rows:.0%})" for rows in groups.values()],
-        bias: [_bias(findings, rows) for rows in groups.values()],
+        bias: [_bias_text(findings, rows) for rows in groups.values()],
     }
     text = (
         "These groups have larger errors than the other rows. The groups were found on one half "
@@ -378,7 +386,7 @@ def _failures(findings: Findings) -> Section:
     return Section("failures", heading, [text, ShadedTable.of(columns)])
 
 
-def _bias(findings: Findings, rows: AnyArray) -> str:
+def _bias_text(findings: Findings, rows: AnyArray) -> str:
     y, predicted = findings.y[rows], findings.predicted[rows]
     if isinstance(findings.model, KernelClassifier):
         classes = predicted if predicted.ndim == 1 else predicted.argmax(axis=1)
@@ -387,7 +395,7 @@ def _bias(findings: Findings, rows: AnyArray) -> str:
     return f"{readable(abs(gap), 3)} too {'low' if gap > 0 else 'high'}"
 
 
-def _rows(findings: Findings) -> Section:
+def _rows_section(findings: Findings) -> Section:
     text, attributions = "", findings.attributions
     if attributions is not None:
         raw, base = _raw_quantity(findings.model), ""
@@ -414,7 +422,7 @@ def _row_table(findings: Findings, k: int) -> ShadedTable:
     if attributions is None:
         rows = [(name, [Cell(text)]) for name, text in row.inputs[:_INPUTS_PER_ROW]]
         return ShadedTable("", [], rows)
-    at = k - len(findings.rows)
+    at = k - len(findings.rows)  # the shown rows are the last ones with attributions
     effects = attributions.values[at].reshape(len(findings.names), -1)[:, row.output]
     order = np.argsort(-np.abs(effects), kind="stable")
     # A single input that is left over is shown by its name.
@@ -444,7 +452,7 @@ def _raw_quantity(model: Model) -> str:
     return "prediction" if model.weights_.ndim == 1 else "predicted middle quantile"
 
 
-def _history(findings: Findings) -> Section:
+def _history_section(findings: Findings) -> Section:
     model, use = findings.model, findings.use
     parts: list[Part] = [_hyperparameter_table(findings), *model.limits_]
     if use.is_selective:
@@ -474,7 +482,7 @@ def _history(findings: Findings) -> Section:
             "better. Bandwidths in this table are multiples of the mean distance between rows."
         )
         parts += [_best_trials(*stage) for stage in findings.stages]
-    parts += _learning_curve(model, findings.stages)
+    parts += _learning_curve_parts(model, findings.stages)
     return Section("history", "How was the model selected?", parts, is_folded=True)
 
 
@@ -517,7 +525,7 @@ def _best_trials(name: str, trials: Sequence[Trial]) -> ShadedTable:
     return ShadedTable.of(columns, f"The best of {len(trials)}: {name}")
 
 
-def _learning_curve(model: Model, stages: Sequence[Stage]) -> list[Part]:
+def _learning_curve_parts(model: Model, stages: Sequence[Stage]) -> list[Part]:
     growth = vars(model).get("growth_") or []
     trials = stages[-1][1] if stages else [{"curve": [], "score": 0.0}]
     best = min(trials, key=lambda trial: trial["score"])
@@ -532,6 +540,7 @@ def _learning_curve(model: Model, stages: Sequence[Stage]) -> list[Part]:
         )
     elif len(best["curve"]) > 2:
         y = best["curve"]
+        # The search scores the weights every four iterations and at the end.
         x = [4.0 * (k + 1) for k in range(len(y) - 1)] + [float(best["n_iter"])]
         text = "The score of the best trial on validation rows after each check of the solver."
     else:
@@ -542,5 +551,5 @@ def _learning_curve(model: Model, stages: Sequence[Stage]) -> list[Part]:
         return []
     chart = Chart("", x_label, y_label)
     chart.axes.plot(x, y, color=COLOURS[0], **_LINE)
-    log_if_wide(chart.axes.yaxis, np.array(y))
+    use_log_if_wide(chart.axes.yaxis, np.array(y))
     return [Heading("The learning curve"), text, Grid([chart])]

@@ -154,13 +154,13 @@ def draw_run(model: StreamedMachine, max_points: int = 20_000) -> Figure:
     run, history = run_of(model), model.history_
     times, unit = np.asarray(history["seconds"]), "seconds"
     if times.min() == 0:
-        # partial_fit records no times.
+        # partial_fit records the time 0 for every step.
         times, unit = np.arange(1.0, len(times) + 1.0), "step"
     evaluations = {name: np.asarray(values) for name, values in model.evaluations_.items()}
     at = times[evaluations["iteration"] - 1] if evaluations else np.zeros(0)
     _draw_losses(panels[0, 0], times, history["objective"], at, evaluations.get("loss"))
     _draw_errors(panels[1, 0], at, evaluations.get("error"), is_classifier(model))
-    log_if_wide(panels[1, 0].xaxis, times)
+    use_log_if_wide(panels[1, 0].xaxis, times)
     panels[1, 0].set_xlabel(unit)
     is_new = np.diff(history["n_blocks"], prepend=0) > 0
     _draw_blocks(panels[0, 1], history, is_new, model.block_size_, max_points)
@@ -184,7 +184,7 @@ def _draw_losses(
         axes.plot(at, loss, label="loss on validation rows", **_VALIDATION)
         axes.plot(at[best], loss[best], label=f"the lowest: {loss[best]:.4g}", **_BEST)
         values = np.append(objective, loss)
-    log_if_wide(axes.yaxis, values)
+    use_log_if_wide(axes.yaxis, values)
     axes.set(ylabel="loss")
     axes.set_title("Objective and loss", loc="left", size=10)
     axes.legend(frameon=False, fontsize=8)
@@ -199,15 +199,15 @@ def _draw_errors(axes: Axes, at: AnyArray, error: AnyArray | None, has_classes: 
         return
     shown = 100.0 * error if has_classes else error
     axes.plot(at, shown, **_VALIDATION)
-    log_if_wide(axes.yaxis, shown)
+    use_log_if_wide(axes.yaxis, shown)
     axes.set(ylabel="%" if has_classes else "standard deviations of the target")
 
 
 def _draw_blocks(
-    axes: Axes, history: dict[str, AnyArray], is_new: BoolArray, block_size: int, most: int
+    axes: Axes, history: dict[str, AnyArray], is_new: BoolArray, block_size: int, max_points: int
 ) -> None:
     axes.step(np.arange(1, len(is_new) + 1), history["n_blocks"], where="post", **_SO_FAR)
-    _draw_kinds(axes, history["block"] + 1, is_new, most)
+    _draw_points(axes, history["block"] + 1, is_new, max_points)
     axes.set(ylabel="block that the step changed", ylim=(0, None))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True))
@@ -217,26 +217,30 @@ def _draw_blocks(
     axes.legend(frameon=False, fontsize=8, loc="upper left", markerscale=2)
 
 
-def _draw_steps(axes: Axes, lengths: AnyArray, is_new: BoolArray, most: int) -> None:
-    _draw_kinds(axes, lengths, is_new, most)
+def _draw_steps(axes: Axes, lengths: AnyArray, is_new: BoolArray, max_points: int) -> None:
+    _draw_points(axes, lengths, is_new, max_points)
     axes.set(ylabel="length of the step, eta")
-    if not log_if_wide(axes.yaxis, lengths):
+    if not use_log_if_wide(axes.yaxis, lengths):
         axes.set_ylim(0.0, 1.08 * lengths.max())
     axes.set_title("Lengths of the steps", loc="left", size=10)
 
 
-def _draw_kinds(axes: Axes, values: AnyArray, is_new: BoolArray, most: int) -> None:
-    """Draw one value per step, at most ``most`` of new and of old blocks in two colours."""
+def _draw_points(axes: Axes, values: AnyArray, is_new: BoolArray, max_points: int) -> None:
+    """Draw one value per step, in one colour for new and in another for old blocks.
+
+    At most ``max_points`` values of each colour are drawn.
+    """
     for is_kind, name, style in ((is_new, "a new block", _NEW), (~is_new, "an old block", _OLD)):
         steps = np.flatnonzero(is_kind)
-        drawn = steps[:: max(1, -(-len(steps) // most))]
+        drawn = steps[:: max(1, -(-len(steps) // max_points))]
         axes.plot(drawn + 1, values[drawn], "o", label=f"{name}: {len(steps):,} steps", **style)
 
 
-def log_if_wide(axis: Axis, values: AnyArray, ratio: float = _WIDE_RATIO) -> bool:
-    """Make an axis logarithmic if its positive values span more than a factor of ``ratio``.
+def use_log_if_wide(axis: Axis, values: AnyArray, ratio: float = _WIDE_RATIO) -> bool:
+    """Make an axis logarithmic if its values are positive and span a factor above ``ratio``.
 
-    Ticks are at 1, 2 and 5 times powers of ten. Returns whether the axis is logarithmic.
+    Values that are not finite are ignored. Ticks are at 1, 2 and 5 times powers of ten. Returns
+    whether the axis is logarithmic.
     """
     finite = values[np.isfinite(values)]
     if not len(finite) or not 0.0 < ratio * finite.min() < finite.max():

@@ -15,7 +15,7 @@ from gramless.base.errors import InputError
 from gramless.base.formatting import format_bytes
 from gramless.cli import options
 from gramless.cli.outputs import Output, check_outputs
-from gramless.cli.report import Report, facts, reporting
+from gramless.cli.report import Report, facts_table, open_report
 
 if TYPE_CHECKING:
     from sklearn.model_selection import BaseCrossValidator
@@ -88,7 +88,7 @@ Loss = Annotated[
 Quantile = Annotated[
     float | None,
     Option(
-        callback=options.inner_share,
+        callback=options.check_inner_share,
         help="Quantile to predict with --loss quantile.",
         show_default="0.5",
     ),
@@ -184,13 +184,13 @@ def fit(
     """
     parameters = {"loss": loss, "quantile": quantile, "l1_ratio": l1_ratio, "grids": grids}
     parameters |= {"effort": effort, "scoring": scoring, "time_budget": time_budget}
-    parameters["bandwidth"] = options.auto_or_number(bandwidth, "--bandwidth")
-    parameters["alpha"] = options.auto_or_number(alpha, "--alpha")
+    parameters["bandwidth"] = options.parse_auto_or_number(bandwidth, "--bandwidth")
+    parameters["alpha"] = options.parse_auto_or_number(alpha, "--alpha")
     parameters |= {"n_grids": n_grids or "auto", "memory_budget": memory, "scaling": scaling}
-    parameters |= {"cv": _splitter(cv, groups), "random_state": seed, "n_jobs": n_jobs}
-    inputs = options.names(features, "--features")
-    categories = options.names(categorical, "--categorical")
-    with reporting(as_json, debug, verbose) as report:
+    parameters |= {"cv": _parse_cv(cv, groups), "random_state": seed, "n_jobs": n_jobs}
+    inputs = options.split_names(features, "--features")
+    categories = options.split_names(categorical, "--categorical")
+    with open_report(as_json, debug, verbose) as report:
         check_outputs([Output("--model", model, "model")], {"the data": data}, force)
         columns, feature_map = (target, inputs, weight, groups), (approximation, kernel, size)
         prepare = partial(_prepare_task, columns, task, feature_map, parameters)
@@ -202,7 +202,7 @@ def fit(
             )
         else:
             result = _fit_on_cluster(report, data, cluster, checkpoint, (weight, groups), prepare)
-        _show(report, *result, model)
+        _save_and_report(report, *result, model)
 
 
 class _Task(NamedTuple):
@@ -219,19 +219,21 @@ def _prepare_task(
     parameters: dict[str, Any],
     table: Table | StoredTable,
 ) -> _Task:
-    """Split a table and decide the task; ``columns`` are target, inputs, weights and groups.
+    """Split a table into inputs, targets, weights and groups, and make the estimator of the task.
 
-    ``features`` are the name of the approximation, the kernel and the size.
+    ``columns`` are the options for target, inputs, weights and groups; ``features`` those for the
+    approximation, the kernel and the size.
     """
     from gramless.cli.reading import decide_task, training_rows
 
     rows = training_rows(table, *columns)
     kind, reason = decide_task(rows.y, task)
-    return _Task(rows, _estimator(kind, *features, parameters), kind, reason)
+    return _Task(rows, _make_estimator(kind, *features, parameters), kind, reason)
 
 
 @contextmanager
-def _fitting(report: Report) -> Iterator[Callable[[Progress], None]]:
+def _report_fit(report: Report) -> Iterator[Callable[[Progress], None]]:
+    """Time the fit, and yield a callback that shows its progress."""
     with report.stage("fit", "fitting") as show:
         yield lambda progress: show(progress.message)
 
@@ -251,7 +253,7 @@ def _fit_locally(
         read = read_data if memory is None else partial(store_data, report=show)
         task = prepare(read(data, categorical=categorical, limits=limits))
     rows = task.rows
-    with _fitting(report) as callback:
+    with _report_fit(report) as callback:
         y = labels_of(rows.y, task.kind)
         task.machine.fit(rows.X, y, rows.weight, rows.groups, callbacks=callback)
     return task.machine, task, len(rows.y)
@@ -279,13 +281,13 @@ def _fit_on_cluster(
         y, weight, groups = (
             None if name is None else frame[name] for name in (task.rows.target, *others)
         )
-        with _fitting(report) as callback:
+        with _report_fit(report) as callback:
             inputs = frame[list(named_columns(task.rows.X))]
             estimator.fit(inputs, y, weight, groups, callbacks=callback, checkpoint=checkpoint)
         return estimator.to_local(), task, len(frame)
 
 
-def _splitter(text: str | None, groups: str | None) -> BaseCrossValidator | int | None:
+def _parse_cv(text: str | None, groups: str | None) -> BaseCrossValidator | int | None:
     if text == "time":
         from sklearn.model_selection import TimeSeriesSplit
 
@@ -300,7 +302,7 @@ def _splitter(text: str | None, groups: str | None) -> BaseCrossValidator | int 
         raise BadParameter(f"--cv needs a number, time or group, got {text!r}.") from None
 
 
-def _estimator(
+def _make_estimator(
     task: str, approximation: str, kernel: str | None, size: int | None, parameters: dict[str, Any]
 ) -> KernelMachine:
     from gramless import KernelClassifier, KernelRegressor
@@ -319,7 +321,7 @@ def _estimator(
         )
     if kernel is not None or size is not None:
         kind = map_class(approximation)
-        features = kind() if kernel is None else kind(named_kernel(kernel))
+        features = kind() if kernel is None else kind(parse_kernel(kernel))
         if size is None and features.size_name == "n_grids":
             size = MIN_GRIDS
         features = features if size is None else features.resized(size)
@@ -330,7 +332,7 @@ def _estimator(
     return KernelRegressor(features, **parameters)
 
 
-def named_kernel(text: str) -> Kernel:
+def parse_kernel(text: str) -> Kernel:
     """Return the kernel for ``name`` or ``name:number``; the number is its first parameter."""
     from gramless.kernels import KERNELS, as_kernel, from_config
 
@@ -345,7 +347,9 @@ def named_kernel(text: str) -> Kernel:
         raise InputError(f"--kernel {text}: {fault}") from fault
 
 
-def _show(report: Report, model: KernelMachine, task: _Task, n_rows: int, path: Path) -> None:
+def _save_and_report(
+    report: Report, model: KernelMachine, task: _Task, n_rows: int, path: Path
+) -> None:
     from gramless import save
     from gramless.cli.summaries import choices_of, classes_of, grids_of
 
@@ -389,4 +393,4 @@ def _show(report: Report, model: KernelMachine, task: _Task, n_rows: int, path: 
         "limits": "; ".join(model.limits_) or None,
         "model": f"{path} ({format_bytes(n_bytes)})",
     }
-    report.result(document, facts(shown))
+    report.print_result(document, facts_table(shown))

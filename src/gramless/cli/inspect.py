@@ -11,7 +11,7 @@ from gramless.base.errors import InputError
 from gramless.base.formatting import format_bytes
 from gramless.cli import options
 from gramless.cli.outputs import Output, check_outputs
-from gramless.cli.report import Report, facts, reporting
+from gramless.cli.report import Report, facts_table, open_report
 
 if TYPE_CHECKING:
     from gramless.estimators.base import KernelMachine
@@ -49,7 +49,7 @@ def inspect(
     """
     if data is not None and picture is None:
         raise BadParameter(_NEEDED_TOGETHER)
-    with reporting(as_json, debug) as report:
+    with open_report(as_json, debug) as report:
         inputs = {"the model": model, "the data": data}
         check_outputs([Output("--picture", picture, "picture")], inputs, force)
         from gramless.cli.summaries import bin_lines, fitted_lines, run_lines
@@ -87,8 +87,9 @@ def inspect(
         if picture is not None:
             document["picture"] = picture
         parameters = loaded.get_params(deep=False).items()
-        report.result(
-            document, facts(lines | {f"parameter {name}": value for name, value in parameters})
+        report.print_result(
+            document,
+            facts_table(lines | {f"parameter {name}": value for name, value in parameters}),
         )
 
 

@@ -16,7 +16,7 @@ from gramless.cli.fit import fit
 from gramless.cli.inspect import inspect
 from gramless.cli.options import AsJson, Debug, Jobs
 from gramless.cli.predict import predict
-from gramless.cli.report import facts, reporting
+from gramless.cli.report import facts_table, open_report
 from gramless.cli.stream import stream
 
 app = typer.Typer(
@@ -30,11 +30,12 @@ app = typer.Typer(
 
 def warmup(n_jobs: Jobs = None, as_json: AsJson = False, debug: Debug = False) -> None:
     """Compile the loops of fits and predictions, which takes about ten seconds per installation."""
-    with reporting(as_json, debug) as report:
+    with open_report(as_json, debug) as report:
         with report.stage("warmup", "compiling"):
             gramless.warmup(n_jobs=n_jobs)
-        report.result(
-            {"seconds": report.seconds}, facts({"seconds": f"{sum(report.seconds.values()):.1f}"})
+        report.print_result(
+            {"seconds": report.seconds},
+            facts_table({"seconds": f"{sum(report.seconds.values()):.1f}"}),
         )
 
 

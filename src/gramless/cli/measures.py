@@ -38,9 +38,9 @@ class Measure:
     """The error measure that corresponds to the loss of a model.
 
     ``losses(targets(y), predict(X))`` has one loss per row. ``shown`` converts a mean loss to the
-    usual error. ``constant`` returns the best constant prediction, which ``constant_words``
-    describes. ``scores`` returns other metrics by name. ``linear`` is a linear model with a similar
-    loss; None if none is cheap.
+    usual error, such as a mean square to its root. ``constant`` returns the best constant
+    prediction, and ``constant_words`` its description. ``scores`` returns other metrics by name.
+    ``linear`` is a linear model with a similar loss, or None if no such model is fast.
     """
 
     name: str
@@ -65,7 +65,7 @@ def measure_of(model: KernelMachine) -> Measure:
     if isinstance(model, KernelClassifier):
         return _class_measure(model)
     loss = model.loss_
-    make: partial[Measure] = partial(Measure, predict=model.predict, scores=_number_scores)
+    make: partial[Measure] = partial(Measure, predict=model.predict, scores=_score_numbers)
     if isinstance(loss, Huber) or (isinstance(loss, SmoothPinball) and loss.quantile == 0.5):
         return make(
             "mean absolute error",
@@ -77,7 +77,7 @@ def measure_of(model: KernelMachine) -> Measure:
     if isinstance(loss, SmoothPinball):
         return make(
             "pinball loss",
-            losses=partial(_pinball, loss.levels),
+            losses=partial(_pinball_losses, loss.levels),
             constant=lambda y: np.quantile(y, loss.quantile),
             constant_words="the quantiles of all rows",
             scores=lambda y, predicted: {},
@@ -103,7 +103,7 @@ def measure_of(model: KernelMachine) -> Measure:
     )
 
 
-def _number_scores(y: AnyArray, predicted: FloatArray) -> dict[str, float]:
+def _score_numbers(y: AnyArray, predicted: FloatArray) -> dict[str, float]:
     metrics = regression_metrics(y, predicted)
     return {"mean absolute error": metrics["mae"], "R2": metrics["r2"]}
 
@@ -113,7 +113,7 @@ def _checked_targets(loss: Loss, y: AnyArray) -> AnyArray:
     return y
 
 
-def _pinball(levels: FloatArray, y: AnyArray, predicted: FloatArray) -> FloatArray:
+def _pinball_losses(levels: FloatArray, y: AnyArray, predicted: FloatArray) -> FloatArray:
     above = y[:, None] - predicted.reshape(len(y), -1)
     losses = np.maximum(levels * above, (levels - 1.0) * above)
     return np.asarray(losses.mean(axis=1))
@@ -134,7 +134,7 @@ def _class_measure(model: KernelClassifier) -> Measure:
             losses=_log_losses,
             constant=lambda y: np.bincount(y[y >= 0], minlength=n_classes) / len(y),
             constant_words="the shares of the classes",
-            scores=_probability_scores,
+            scores=_score_probabilities,
         )
     encoder = ClassEncoder(model.classes_)
     return make(
@@ -152,7 +152,7 @@ def _log_losses(y: AnyArray, probabilities: FloatArray) -> FloatArray:
     return -np.log(np.maximum(of_truth, _MIN_VALUE))
 
 
-def _probability_scores(y: AnyArray, probabilities: FloatArray) -> dict[str, float]:
+def _score_probabilities(y: AnyArray, probabilities: FloatArray) -> dict[str, float]:
     # An unknown class (-1) selects the last row, which is zero without the last column.
     truth = np.eye(probabilities.shape[1] + 1)[y, :-1]
     scores = {
@@ -167,9 +167,11 @@ def _probability_scores(y: AnyArray, probabilities: FloatArray) -> dict[str, flo
 def linear_predictions(
     measure: Measure, model: KernelMachine, X: TableLike, y: AnyArray
 ) -> FloatArray | None:
-    """Return cross-validated predictions of a linear model; None if it would not be cheap.
+    """Return cross-validated predictions of a linear model.
 
     The linear model is fitted to these rows, because the model's training rows are unknown here.
+    The result is None if the measure has no linear model, if there are more than 200 inputs or
+    inputs beyond 1e100, or if there are too few rows or classes for five folds.
     """
     rows = model.inputs_.transform(model, X)
     if measure.linear is None or rows.shape[1] > _MAX_INPUTS:

@@ -1,4 +1,4 @@
-"""Translate messages of the library to the options of the command line."""
+"""Replace parameters in messages of the library by options of the command line."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ _REPLACEMENTS = {
 }
 
 
-def in_options(message: str) -> str:
+def name_options(message: str) -> str:
     """Return a message with options of the command line instead of Python parameters.
 
     Examples
     --------
-    >>> in_options("KernelRegressor: n_jobs must not be 0; n_grids=8 and grids='random' do.")
+    >>> name_options("KernelRegressor: n_jobs must not be 0; n_grids=8 and grids='random' do.")
     '--n-jobs must not be 0; --n-grids 8 and --grids random do.'
     """
     for pattern, replacement in _REPLACEMENTS.items():

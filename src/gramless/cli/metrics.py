@@ -78,11 +78,12 @@ def classification_metrics(y: AnyArray, predicted: AnyArray) -> dict[str, Json]:
 def probability_metrics(truth: IntArray, probabilities: FloatArray) -> dict[str, Json]:
     """Return metrics of predicted probabilities of shape (n_rows, n_classes).
 
-    ``truth`` has the column of each row's class, or -1 for a class that the model does not know,
-    which scikit-learn's scores do not allow. ``log_loss`` clips probabilities to at least 1e-15;
-    ``brier`` is the squared distance to the true classes, summed over the classes. ``reliability``
-    groups the rows by tenths of the probability of the predicted class (``low`` to ``high``), and
-    has its mean (``predicted``) and the share of correct predictions (``observed``).
+    ``truth`` has the column of each row's class, or -1 for a class that was not in the training
+    table; scikit-learn's scores do not allow such classes. ``log_loss`` clips probabilities to at
+    least 1e-15; ``brier`` is the mean over rows of the squared distance to the true classes, summed
+    over the classes. ``reliability`` groups the rows by tenths of the probability of the predicted
+    class (``low`` to ``high``), and has its mean (``predicted``) and the share of correct
+    predictions (``observed``).
     """
     of_truth = np.where(truth >= 0, probabilities[np.arange(len(truth)), truth], 0.0)
     squares = (probabilities**2).sum(axis=1) - 2.0 * of_truth + 1.0

@@ -11,7 +11,7 @@ from typer import Argument, BadParameter, Option
 Task = Literal["auto", "classification", "regression"]
 Part = Literal["auto", "train", "test"]
 
-PICTURE = "OUT.png|svg|pdf"  # the metavar of picture files
+PICTURE = "OUT.png|svg|pdf"  # how the help shows the value of --picture
 
 DataFile = Annotated[
     Path,
@@ -86,7 +86,7 @@ AsJson = Annotated[bool, Option("--json", help="Print one JSON document and noth
 Debug = Annotated[bool, Option("--debug", help="Print the traceback of an error.")]
 
 
-def names(text: str | None, option: str) -> list[str]:
+def split_names(text: str | None, option: str) -> list[str]:
     if text is None:
         return []
     result = [name.strip() for name in text.split(",")]
@@ -95,13 +95,13 @@ def names(text: str | None, option: str) -> list[str]:
     return result
 
 
-def inner_share(share: float | None) -> float | None:
+def check_inner_share(share: float | None) -> float | None:
     if share is not None and not 0.0 < share < 1.0:
         raise BadParameter(f"it must be above 0 and below 1, got {share}.")
     return share
 
 
-def auto_or_number(
+def parse_auto_or_number(
     text: str, option: str, *words: str, number: Callable[[str], float] = float
 ) -> str | float:
     """Return the number in ``text``, or ``text`` unchanged if it is auto or one of ``words``."""

@@ -15,9 +15,9 @@ from gramless.base.files import reason_of
 
 Kind = Literal["table", "model", "page", "picture"]
 
-# Bytes near the beginning or end of files that gramless wrote. Tables have no mark, so they are
-# never replaced without --force.
-_MARKS: dict[Kind, tuple[bytes, ...]] = {
+# Bytes near the beginning or end of files that gramless wrote. Tables have none, so they are never
+# replaced without --force.
+_SIGNATURES: dict[Kind, tuple[bytes, ...]] = {
     "model": (b'{"__metadata__":{"format":"gramless"',),
     "page": (b'<meta name="generator" content="gramless',),
     "picture": (
@@ -27,7 +27,7 @@ _MARKS: dict[Kind, tuple[bytes, ...]] = {
     ),
     "table": (),
 }
-_MARK_BYTES = 4096
+_SIGNATURE_RANGE = 4096  # bytes at the beginning and at the end that are searched for a signature
 _STREAM_PREFIXES = ("/dev/std", "/dev/fd/", "/proc/")
 
 
@@ -40,11 +40,12 @@ class Output(NamedTuple):
 def check_outputs(
     outputs: Sequence[Output], inputs: Mapping[str, Path | None], force: bool
 ) -> None:
-    """Raise InputError if an output cannot be written or would replace a file of another kind.
+    """Raise InputError if an output cannot be written or would replace a file of other origin.
 
-    At a terminal the command asks before it replaces such a file. ``force`` allows it, but never
-    for an input or another output. ``inputs`` has the files that the command reads, by their
-    description in messages.
+    A file that gramless wrote as an output of the same kind may be replaced, except a table, which
+    contains no signature. At a terminal the command asks before it replaces another file. ``force``
+    allows all of this, but never to replace an input or another output. ``inputs`` has the files
+    that the command reads, by their description in messages.
     """
     others = {description: path for description, path in inputs.items() if path is not None}
     for option, path, kind in outputs:
@@ -52,7 +53,7 @@ def check_outputs(
             continue
         name = f"{option} {path}"
         try:
-            _check_place(name, path, kind, others)
+            _check_path(name, path, kind, others)
             if not force and path.is_file() and not _is_written_by_gramless(path, kind):
                 if not (sys.stdin.isatty() and sys.stderr.isatty()):
                     raise InputError(f"{name} exists; name another file, or use --force.")
@@ -64,7 +65,7 @@ def check_outputs(
         others[f"the file of {option}"] = path
 
 
-def _check_place(name: str, path: Path, kind: Kind, others: Mapping[str, Path]) -> None:
+def _check_path(name: str, path: Path, kind: Kind, others: Mapping[str, Path]) -> None:
     folder = path.resolve().parent
     if not folder.is_dir():
         raise InputError(f"{name}: there is no folder {folder}; create it.")
@@ -85,7 +86,7 @@ def _check_place(name: str, path: Path, kind: Kind, others: Mapping[str, Path]) 
 
 def _is_written_by_gramless(path: Path, kind: Kind) -> bool:
     with open(path, "rb") as file:
-        head = file.read(_MARK_BYTES)
-        file.seek(max(0, path.stat().st_size - _MARK_BYTES))
-        ends = head + file.read(_MARK_BYTES)
-    return any(mark in ends for mark in _MARKS[kind])
+        head = file.read(_SIGNATURE_RANGE)
+        file.seek(max(0, path.stat().st_size - _SIGNATURE_RANGE))
+        ends = head + file.read(_SIGNATURE_RANGE)
+    return any(signature in ends for signature in _SIGNATURES[kind])

@@ -24,11 +24,12 @@ COLOURS = (
     *("#0b66ab", "#c9500c", "#0a8464", "#a8417f", "#a67200", "#2f94c4", "#3f444c", "#77731f"),
 )
 GREY = "#9aa1aa"
-MAX_NAME_LENGTH, _MAX_LABEL_LENGTH = 120, 46  # in characters; longer ones are cut
+MAX_NAME_LENGTH, _MAX_LABEL_LENGTH = 120, 46  # characters; longer names and labels are truncated
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
-# Decorator of functions that make pages: the matplotlib settings of the user do not affect them.
+# Decorator of functions that draw charts for pages. It makes their result independent of the
+# matplotlib settings of the user.
 chart_style = style.context(
     [
         "default",
@@ -68,8 +69,8 @@ class Chart:
         # At 72 dots an inch, matplotlib's points are the page's pixels.
         self._figure = Figure(figsize=(420.0 / 72.0, height / 72.0))
         self.axes = self._figure.subplots()
-        self.axes.set_xlabel(cut(x_label, _MAX_LABEL_LENGTH))
-        self.axes.set_title(cut(y_label, _MAX_LABEL_LENGTH))
+        self.axes.set_xlabel(truncate(x_label, _MAX_LABEL_LENGTH))
+        self.axes.set_title(truncate(y_label, _MAX_LABEL_LENGTH))
 
     @cached_property
     def svg(self) -> Markup:
@@ -163,7 +164,7 @@ class Section:
     is_folded: bool = False
 
 
-def render(title: str, heading: str, note: str, sections: Sequence[Section]) -> str:
+def render_page(title: str, heading: str, note: str, sections: Sequence[Section]) -> str:
     """Return a page of HTML that is also well-formed XML, whatever its texts contain."""
     templates = Environment(
         loader=PackageLoader("gramless.cli"),
@@ -174,7 +175,7 @@ def render(title: str, heading: str, note: str, sections: Sequence[Section]) -> 
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    templates.filters["brief"] = lambda text: cut(text, MAX_NAME_LENGTH)
+    templates.filters["brief"] = lambda text: truncate(text, MAX_NAME_LENGTH)
     return templates.get_template("page.html").render(
         title=title,
         heading=heading,
@@ -189,7 +190,7 @@ def printable(text: object) -> str:
     return _FORBIDDEN.sub("\ufffd", str(text))
 
 
-def cut(text: str, max_length: int) -> str:
+def truncate(text: str, max_length: int) -> str:
     line = printable(text)
     return line if len(line) <= max_length else f"{line[: max_length - 1].rstrip()}…"
 
@@ -197,7 +198,9 @@ def cut(text: str, max_length: int) -> str:
 def bar_cells(
     values: Sequence[float], texts: Sequence[str] | None = None, colour: str = COLOURS[0]
 ) -> list[Cell]:
-    """Return cells with bars from zero; bars of negative values extend to the left.
+    """Return cells with bars from zero; bars of negative values extend to the left, in orange.
+
+    Values that are not finite have no bar.
 
     Examples
     --------
@@ -247,7 +250,9 @@ def readable(value: float, digits: int = 4) -> str:
 
 
 def align_numbers(values: FloatArray, digits: int = 3) -> list[str]:
-    """Return numbers as text with equally many decimals, of which the largest has ``digits``.
+    """Return numbers as text with as many decimals as the largest needs for ``digits`` digits.
+
+    If the largest is below 1e-4 or at least 1e9, each is formatted by :func:`readable` instead.
 
     Examples
     --------

@@ -9,7 +9,7 @@ from typer import Option
 from gramless.base.errors import InputError
 from gramless.cli import options
 from gramless.cli.outputs import Output, check_outputs
-from gramless.cli.report import reporting
+from gramless.cli.report import open_report
 
 if TYPE_CHECKING:
     from gramless.base.types import AnyArray, TableLike
@@ -24,7 +24,7 @@ Interval = Annotated[
     float | None,
     Option(
         metavar="COVERAGE",
-        callback=options.inner_share,
+        callback=options.check_inner_share,
         help="Add the bounds of intervals that contain this share of the targets, such as 0.9.",
     ),
 ]
@@ -33,7 +33,7 @@ Set = Annotated[
     Option(
         "--set",
         metavar="COVERAGE",
-        callback=options.inner_share,
+        callback=options.check_inner_share,
         help="Add a column per class: 1 if it is in the prediction set, which contains the true "
         "class with this probability.",
     ),
@@ -60,8 +60,8 @@ def predict(
 
     Columns are matched to those of the fit by name; other columns are ignored.
     """
-    kept = options.names(ids, "--id")
-    with reporting(as_json, debug) as report:
+    kept = options.split_names(ids, "--id")
+    with open_report(as_json, debug) as report:
         inputs = {"the model": model, "the data itself": data}
         check_outputs([Output("-o", output, "table")], inputs, force)
         with report.stage("read", f"reading {data}"):
@@ -71,13 +71,13 @@ def predict(
             table = read_for(predictor, data, part, limits, kept)
             X = rows_for(predictor, table)
         with report.stage("predict", "predicting"):
-            columns = _predictions(predictor, X, scores, probabilities, interval, set_coverage)
+            columns = _predict_columns(predictor, X, scores, probabilities, interval, set_coverage)
         summary = {"rows": len(columns["prediction"])}
         columns = with_ids(table, kept, columns)
-        report.rows(columns, output, summary | {"seconds": report.seconds}, summary)
+        report.write_rows(columns, output, summary | {"seconds": report.seconds}, summary)
 
 
-def _predictions(
+def _predict_columns(
     model: Predictor,
     X: TableLike,
     scores: bool,

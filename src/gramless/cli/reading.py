@@ -35,7 +35,7 @@ from gramless.preprocessing.encoder import TableEncoder
 
 Predictor: TypeAlias = KernelMachine | StreamedMachine
 
-FEW_VALUES = 20  # a target with at most this many distinct whole numbers is taken for classes
+FEW_VALUES = 20  # whole numbers with at most this many distinct values are treated as classes
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def training_rows(
             )
         X, y, _ = table.split_target(target)
         return Training(X, checked_labels(table, y), None, target if table.target is None else None)
-    y, name = _labels(table, target)
+    y, name = _read_labels(table, target)
     y = checked_labels(table, y)
     if name not in table.declared:
         y = text_to_numbers(y)
@@ -158,7 +158,7 @@ def training_rows(
         )
     if isinstance(table, Table):
         return Training(inputs_of(table, inputs, has_names), y, weights, name, group_labels)
-    return Training(_stored_inputs(table, inputs, has_names), y, weights, name, group_labels)
+    return Training(_select_stored_inputs(table, inputs, has_names), y, weights, name, group_labels)
 
 
 def unlabelled_rows(
@@ -180,10 +180,10 @@ def unlabelled_rows(
     return inputs_of(table, names), names
 
 
-def _labels(table: Table | StoredTable, target: str | None) -> tuple[AnyArray, str | None]:
+def _read_labels(table: Table | StoredTable, target: str | None) -> tuple[AnyArray, str | None]:
     """Return labels and the name of their column, None if the file stores them separately."""
     head = table if isinstance(table, Table) else table.head
-    # One row is enough for the names.
+    # The target is found by its name, for which one row is enough.
     _, _, inputs = head.take_rows(slice(0, 1)).split_target(target)
     input_names = set(inputs or ())
     name = next((name for name in table.names or () if name not in input_names), None)
@@ -205,24 +205,24 @@ def checked_labels(table: Table | StoredTable, y: AnyArray) -> AnyArray:
 
 
 def inputs_of(table: Table, names: Sequence[str], has_names: bool = True) -> Matrix | Table:
-    """Return columns as a table if they have names or missing numbers, else as an array."""
+    """Return columns as a table if they have names, text or missing numbers, else as an array."""
     if not has_names:
         X = table.select(names)
         if not isinstance(X, Table) and not np.isnan(X).any():
             return X
-    return _columns_of(table, names)
+    return _select_columns(table, names)
 
 
-def _columns_of(table: Table, names: Sequence[str]) -> Table:
+def _select_columns(table: Table, names: Sequence[str]) -> Table:
     columns = {name: table.column(name) for name in names}
     types = {name: kind for name, kind in table.types.items() if name in columns}
     return Table(columns, source=table.source, declared=table.declared, types=types)
 
 
-def _stored_inputs(
+def _select_stored_inputs(
     table: StoredTable, names: Sequence[str], has_names: bool
 ) -> StoredTable | LazyRows:
-    """Return columns as :func:`inputs_of` does, on the disk."""
+    """Return columns of a stored table as :func:`inputs_of` does, without reading all rows."""
     columns = table.of_columns([table.head.index_of(name) for name in names])
     if has_names or columns.categorical:
         return columns
@@ -275,21 +275,21 @@ def labels_of(y: AnyArray, task: str) -> AnyArray:
 
 
 def rows_for(model: Predictor, table: Table, target: str | None = None) -> Matrix | Table:
-    """Return the inputs of a model.
+    """Return the columns of a table that a model needs, in the order of the fit.
 
-    A model fitted with names selects its columns by name, whatever their order; a model fitted
-    without names uses all columns except ``target``.
+    A model fitted with names selects its columns by name; a model fitted without names uses all
+    columns except ``target``. Raises InputError if columns are missing or have the wrong type.
     """
     columns = input_names(model)
     if columns:
         check_names(table, columns, "model")
         if encoder_of(model) is None:
             return _checked_numbers(table, table.select(columns))
-        return _columns_of(table, columns)
+        return _select_columns(table, columns)
     names = table.names or ()
     X = table.select([name for name in names if name != target] if target in names else None)
     if isinstance(X, Table) and not X.types:
-        X = _without_missing_words(X)
+        X = _replace_missing_words(X)
     if isinstance(X, Table) or X.shape[1] != model.n_features_in_:
         text = ", some of them text" if isinstance(X, Table) and X.categorical else ""
         raise InputError(
@@ -299,8 +299,8 @@ def rows_for(model: Predictor, table: Table, target: str | None = None) -> Matri
     return _checked_numbers(table, X) if isinstance(model, StreamedMachine) else X
 
 
-def _without_missing_words(table: Table) -> Matrix | Table:
-    """Return an array with NaN for text, if all text in the table stands for missing values."""
+def _replace_missing_words(table: Table) -> Matrix | Table:
+    """Return an array with NaN for text if all text stands for missing values, else the table."""
     columns = [table.column(name) for name in table.names or ()]
     texts = [column for column in columns if column.dtype.kind == "O"]
     if any(cell.strip() not in MISSING_WORDS for text in texts for cell in text):
@@ -355,12 +355,16 @@ def with_ids(table: Table, ids: Sequence[str], outputs: dict[str, AnyArray]) -> 
 
 
 def labels_for(model: Predictor, table: Table, target: str | None) -> tuple[AnyArray, str | None]:
-    """Return the labels, and the name of their column unless the file stores them separately."""
-    target = _target_of(model, table) if target is None else target
+    """Return the labels as the model's class or number type, and the name of their column.
+
+    The name is None if the file stores the labels separately. Raises InputError if labels are
+    missing, if they are no targets of the model, or if their column is an input of the model.
+    """
+    target = _find_target(model, table) if target is None else target
     if table.names is None:
         y, name = table.split_target(target)[1], None
     else:
-        y, name = _labels(table, target)
+        y, name = _read_labels(table, target)
     if name in input_names(model):
         raise InputError(
             f"{table.source}: column {name!r} would be the target, but it is an input of the "
@@ -387,9 +391,13 @@ def _respell_booleans(y: AnyArray, classes: AnyArray) -> AnyArray:
     return classes[[indices[word] for word in words]]
 
 
-def _target_of(model: Predictor, table: Table) -> str | None:
-    """Return the name of the model's target; None means separate labels of the file."""
-    # Model files of earlier versions do not have the name.
+def _find_target(model: Predictor, table: Table) -> str | None:
+    """Return the name of the column with the model's target, or None for separate labels.
+
+    Raises InputError if the table has neither that column nor separate labels. If the model file
+    does not have the name, a column is guessed.
+    """
+    # Model files of versions before the name was saved do not have it.
     name, columns = vars(model).get("target_name_"), table.names or ()
     if name in columns:
         return str(name)

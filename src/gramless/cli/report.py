@@ -24,7 +24,7 @@ from rich.table import Table
 from gramless.base.errors import GramlessError, InputError
 from gramless.base.files import open_for_writing
 from gramless.base.progress import LOGGER
-from gramless.cli.messages import in_options
+from gramless.cli.messages import name_options
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,8 +48,8 @@ class Report:
     @contextlib.contextmanager
     def stage(self, name: str, text: str) -> Iterator[Callable[[str], None]]:
         """Time a stage and show it on a terminal; yield a function that updates the line."""
-        with self.timed(name):
-            # Only a terminal can redraw the line.
+        with self.time_stage(name):
+            # Only a terminal can redraw the line; elsewhere nothing is shown.
             if self.err.is_terminal:
                 with self.err.status(f"{text} ...") as status:
                     yield lambda line: status.update(f"{text}: {line}")
@@ -57,7 +57,7 @@ class Report:
                 yield lambda line: None
 
     @contextlib.contextmanager
-    def timed(self, name: str) -> Iterator[None]:
+    def time_stage(self, name: str) -> Iterator[None]:
         started = time.perf_counter()
         try:
             yield
@@ -77,7 +77,7 @@ class Report:
             with open_for_writing(place, f"{option} {place}") as file:
                 file.write(text.encode())
 
-    def rows(
+    def write_rows(
         self,
         columns: dict[str, AnyArray],
         output: Path | None,
@@ -95,20 +95,23 @@ class Report:
                 _write_columns(text, columns)
                 text.detach()
         if output is not None or has_summary:
-            self.result({**document, "output": output}, facts({**lines, "output": output}))
+            self.print_result(
+                {**document, "output": output}, facts_table({**lines, "output": output})
+            )
         elif self.as_json:
-            self.result({**document, **columns})
+            self.print_result({**document, **columns})
         else:
             _write_columns(sys.stdout, columns)
 
-    def result(self, document: Mapping[str, object], *tables: Table) -> None:
+    def print_result(self, document: Mapping[str, object], *tables: Table) -> None:
+        """Print the tables, or only the document if the output is JSON."""
         if self.as_json:
-            sys.stdout.write(json.dumps(plain(document), indent=2, allow_nan=False) + "\n")
+            sys.stdout.write(json.dumps(json_data(document), indent=2, allow_nan=False) + "\n")
             return
         for table in tables:
             self.out.print(table)
 
-    def note(self, line: str) -> None:
+    def log(self, line: str) -> None:
         LOGGER.info("%s", line)
 
 
@@ -125,7 +128,7 @@ class _StderrHandler(logging.Handler):
 
 
 @contextlib.contextmanager
-def logged(report: Report, verbose: bool = False) -> Iterator[None]:
+def log_to_stderr(report: Report, verbose: bool = False) -> Iterator[None]:
     handler, level = _StderrHandler(report, verbose), LOGGER.level
     LOGGER.addHandler(handler)
     LOGGER.setLevel(logging.INFO)
@@ -137,28 +140,33 @@ def logged(report: Report, verbose: bool = False) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def reporting(as_json: bool, debug: bool, verbose: bool = False) -> Iterator[Report]:
-    """Run a command: warnings become lines, and an error becomes one line and an exit code."""
+def open_report(as_json: bool, debug: bool, verbose: bool = False) -> Iterator[Report]:
+    """Yield the report of a command, and handle its warnings and errors.
+
+    Warnings become lines on stderr. An error becomes one line on stderr, after the traceback if
+    ``debug``, and exit code 1; Ctrl-C becomes exit code 130. Errors of typer pass unchanged.
+    """
     report = Report(as_json)
 
     def log_warning(
         message: Warning | str, category: type[Warning], *_: object, **__: object
     ) -> None:
         if not issubclass(category, _HIDDEN_WARNINGS):
-            LOGGER.warning("warning: %s", in_options(" ".join(str(message).split())))
+            LOGGER.warning("warning: %s", name_options(" ".join(str(message).split())))
 
-    with warnings.catch_warnings(), logged(report, verbose):
+    with warnings.catch_warnings(), log_to_stderr(report, verbose):
         warnings.showwarning = log_warning
         try:
             if sys.stdout is None:
-                # The shell closed it: the next file to be opened would get its descriptor.
+                # The shell closed it. The next file to be opened would get its descriptor, and the
+                # result would be written into that file.
                 raise InputError("standard output is closed; redirect it to a file or /dev/null.")
             yield report
             sys.stdout.flush()
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except KeyboardInterrupt:
-            report.note("interrupted")
+            report.log("interrupted")
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
             # The reader closed the pipe. Python must not fail again when it flushes at exit.
@@ -172,7 +180,7 @@ def reporting(as_json: bool, debug: bool, verbose: bool = False) -> Iterator[Rep
 
 
 def _error_line(error: Exception) -> str:
-    text = in_options(" ".join(str(error).split()))
+    text = name_options(" ".join(str(error).split()))
     if isinstance(error, MemoryError):
         return f"not enough memory ({text or 'no details'}); use fewer rows, columns or grids."
     if isinstance(error, (GramlessError, ValueError)) and text:
@@ -195,45 +203,45 @@ def _write_columns(file: IO[str], columns: dict[str, AnyArray]) -> None:
     writer.writerows(zip(*(values.tolist() for values in flat.values()), strict=True))
 
 
-def plain(value: object) -> object:
-    """Return a value as data for JSON, with None for NaN and infinity."""
+def json_data(value: object) -> object:
+    """Return a value as data for JSON, with None for NaN and infinity, and text for paths."""
     import numpy as np
 
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): json_data(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
+        return json_data(value.tolist())
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [plain(item) for item in value]
+        return [json_data(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
 
 
-def facts(rows: Mapping[str, object]) -> Table:
-    """Return names and values as a borderless table without those that are None."""
+def facts_table(rows: Mapping[str, object]) -> Table:
+    """Return names and values as a table without borders, leaving out values that are None."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")
     for name, value in rows.items():
         if value is not None:
-            grid.add_row(name, brief(value))
+            grid.add_row(name, short_text(value))
     return grid
 
 
-def listing(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+def titled_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
     """Return a table with a title; all columns but the first are aligned to the right."""
     table = Table(title=title or None, title_justify="left")
     for j, column in enumerate(columns):
         table.add_column(column, justify="right" if j else "left", overflow="fold")
     for row in rows:
-        table.add_row(*map(brief, row))
+        table.add_row(*map(short_text, row))
     return table
 
 
-def brief(value: object) -> str:
+def short_text(value: object) -> str:
     """Return a value as a short line: numbers with four digits, lists with eight items.
 
     Examples
@@ -242,16 +250,16 @@ def brief(value: object) -> str:
     ('1,234', '0.1235', '2: a, b', 'read 0.5')
     """
     if isinstance(value, float):
-        return number(value)
+        return short_number(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {brief(item)}" for name, item in value.items())
+        return ", ".join(f"{name} {short_text(item)}" for name, item in value.items())
     if isinstance(value, Sequence) and not isinstance(value, str):
         shown = ", ".join(map(str, value[:8]))
         return f"{len(value)}: {shown}{', ...' if len(value) > 8 else ''}"
     return str(value)
 
 
-def number(value: float) -> str:
+def short_number(value: float) -> str:
     return f"{value:.4g}"

@@ -16,7 +16,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 
 from gramless.base.formatting import format_duration
-from gramless.cli.report import Report, facts, number
+from gramless.cli.report import Report, facts_table, short_number
 
 if TYPE_CHECKING:
     from gramless.streaming.doubly_stochastic import Step
@@ -99,7 +99,7 @@ class RunDisplay:
         self._step = step.iteration
         if evaluation is not None:
             self._evaluation = (
-                f"loss {number(evaluation.loss)}, {self._format_error(evaluation.error)}"
+                f"loss {short_number(evaluation.loss)}, {self._format_error(evaluation.error)}"
             )
         speed = remaining = "not known yet"
         if (steps_per_second := self._pace.steps_per_second()) is not None:
@@ -111,7 +111,7 @@ class RunDisplay:
             remaining = f"up to {format_duration(seconds)}"
         self._facts = {
             "blocks": f"{step.n_blocks:,}",
-            "batch loss": number(step.loss),
+            "batch loss": short_number(step.loss),
             "validation": self._evaluation or "no evaluation yet",
             "speed": speed,
             "left": remaining,
@@ -120,7 +120,7 @@ class RunDisplay:
         if is_due and not self._has_panel:
             self._last_line = now
             line = "; ".join(f"{name}: {value}" for name, value in self._facts.items())
-            self._report.note(f"step {step.iteration:,} of {self._max_steps:,}; {line}")
+            self._report.log(f"step {step.iteration:,} of {self._max_steps:,}; {line}")
 
     def _panel(self) -> RenderableType:
         if not self._facts:
@@ -130,7 +130,7 @@ class RunDisplay:
         bar.add_row("training", done, f"{self._step:,} of {self._max_steps:,} steps")
         notice = "interrupted: saving after this step; press Ctrl-C again to stop at once"
         return Group(
-            bar, facts(self._facts), *([notice] if self._interruption.is_requested else [])
+            bar, facts_table(self._facts), *([notice] if self._interruption.is_requested else [])
         )
 
 

@@ -14,9 +14,9 @@ import gramless
 from gramless.base.errors import InputError
 from gramless.base.formatting import format_bytes
 from gramless.cli import options
-from gramless.cli.fit import named_kernel
+from gramless.cli.fit import parse_kernel
 from gramless.cli.outputs import Output, check_outputs
-from gramless.cli.report import INTERRUPTED, Report, facts, reporting
+from gramless.cli.report import INTERRUPTED, Report, facts_table, open_report
 from gramless.cli.run_display import Interruption, RunDisplay
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 Parameters: TypeAlias = dict[str, Any]  # parameter name: value, for an estimator
 
-_N_SAMPLED_LABELS = 8192  # read to choose the task, in addition to the labels of validation rows
+# The task is decided by the labels of this many rows and of the validation rows.
+_N_SAMPLED_LABELS = 8192
 
 DataFile = Annotated[
     Path,
@@ -177,21 +178,21 @@ def stream(
     if path is None or None not in (positional_model, model):
         raise BadParameter("--model must name the file to write the model to; give it once.")
     parameters: Parameters = {"strategy": strategy, "update": update, "scaling": scaling}
-    parameters["bandwidth"] = options.auto_or_number(bandwidth, "--bandwidth", "median")
-    parameters["alpha"] = options.auto_or_number(alpha, "--alpha")
+    parameters["bandwidth"] = options.parse_auto_or_number(bandwidth, "--bandwidth", "median")
+    parameters["alpha"] = options.parse_auto_or_number(alpha, "--alpha")
     parameters |= {"n_components": components, "block_size": block_size, "batch_size": batch_size}
     parameters |= {"max_steps": steps, "time_budget": time_budget, "patience": patience or None}
     parameters |= {"fit_intercept": fit_intercept, "average": average}
     parameters["checkpoint"] = None if checkpoint is None else str(checkpoint)
     parameters |= {"device": device, "random_state": seed, "n_jobs": n_jobs}
-    with reporting(as_json, debug) as report:
-        parameters["kernel"] = named_kernel(kernel)
+    with open_report(as_json, debug) as report:
+        parameters["kernel"] = parse_kernel(kernel)
         _check_files(data, path, checkpoint, picture, force)
         _check_options(parameters, loss, task)
         if checkpoint is not None and checkpoint.exists():
-            report.note(_resumption(checkpoint, loss, parameters))
-        source, kind, reason = _open(report, data, rows_folder, target, task, seed, limits)
-        estimator = _estimator(kind, loss, parameters)
+            report.log(_describe_resumption(checkpoint, loss, parameters))
+        source, kind, reason = _open_source(report, data, rows_folder, target, task, seed, limits)
+        estimator = _make_estimator(kind, loss, parameters)
         _train(report, estimator, source)
         with report.stage("save", f"saving {path}"):
             gramless.save(estimator, path)
@@ -208,7 +209,7 @@ def stream(
 def _check_files(
     data: Path, model: Path, checkpoint: Path | None, picture: Path | None, force: bool
 ) -> None:
-    """Raise InputError before any work if a file cannot be read twice or be written."""
+    """Raise InputError if the data cannot be read twice, or if an output cannot be written."""
     from gramless.cli.reading import is_piped
 
     if is_piped(data):
@@ -227,7 +228,7 @@ def _check_files(
         check_picture(picture)
 
 
-def _open(
+def _open_source(
     report: Report,
     data: Path,
     folder: Path | None,
@@ -248,10 +249,10 @@ def _open(
             report=show_line,
             limits=parse_limits(limits),
         )
-        return with_labels(source, task, data)
+        return convert_labels(source, task, data)
 
 
-def with_labels(source: RowSource, task: str, data: Path) -> tuple[RowSource, str, str]:
+def convert_labels(source: RowSource, task: str, data: Path) -> tuple[RowSource, str, str]:
     """Return the source with labels as ``gramless fit`` converts them, the task and its reason.
 
     A sample of labels decides the task. Classes that are whole numbers become integers; other
@@ -270,7 +271,8 @@ def with_labels(source: RowSource, task: str, data: Path) -> tuple[RowSource, st
     reason = f"{reason} in {len(y):,} rows" if task == "auto" else reason
     if kind == "regression" or y.dtype.kind == "O":
         return source, kind, reason
-    # The conversion is fixed for all batches: in some of them all numbers may happen to be whole.
+    # One conversion is chosen for all batches, because in some of them all numbers may happen to be
+    # whole.
     convert = _as_integers if labels_of(y, kind).dtype.kind == "i" else as_text
     return MappedSource(source, convert), kind, reason
 
@@ -321,7 +323,7 @@ def _check_options(parameters: Parameters, loss: str | None, task: str) -> None:
         TorchProducts(blocks, one, one, 0, model.device)
 
 
-def _resumption(path: Path, loss: str | None, parameters: Parameters) -> str:
+def _describe_resumption(path: Path, loss: str | None, parameters: Parameters) -> str:
     """Return a line about the run in a checkpoint; raise InputError if it cannot be resumed."""
     from gramless.estimators.checkpoints import Checkpoint
     from gramless.estimators.persistence import describe
@@ -332,7 +334,7 @@ def _resumption(path: Path, loss: str | None, parameters: Parameters) -> str:
         raise InputError(
             f"--checkpoint {path} holds a {name}, not a run that can be resumed; name another file."
         )
-    earlier = Checkpoint(path, 0.0).load_earlier(_estimator(kinds[name], loss, parameters))
+    earlier = Checkpoint(path, 0.0).load_earlier(_make_estimator(kinds[name], loss, parameters))
     steps = 0 if earlier is None else earlier.n_iter_
     return f"resuming {path} after {steps:,} steps"
 
@@ -343,7 +345,7 @@ def _estimators() -> dict[str, type[StreamedMachine]]:
     return {"classification": DoublyStochasticClassifier, "regression": DoublyStochasticRegressor}
 
 
-def _estimator(kind: str, loss: str | None, parameters: Parameters) -> StreamedMachine:
+def _make_estimator(kind: str, loss: str | None, parameters: Parameters) -> StreamedMachine:
     _check_loss(loss, kind)
     estimator = _estimators()[kind]
     return estimator(**parameters) if loss is None else estimator(**parameters, loss=loss)
@@ -360,7 +362,7 @@ def _train(report: Report, model: StreamedMachine, source: RowSource) -> None:
         display.update(step, evaluation, model.batch_rows_)
         return interruption.is_requested
 
-    with report.timed("train"), display.open_panel(), interruption.catch_interrupts():
+    with report.time_stage("train"), display.open_panel(), interruption.catch_interrupts():
         model.fit_stream(source, callback=after_step)
 
 
@@ -398,10 +400,10 @@ def _show(
         "data": None,
         "model": f"{path} ({format_bytes(n_bytes)})",
     }
-    report.result(document, facts(lines))
+    report.print_result(document, facts_table(lines))
     if not report.as_json:
         for line in _next_steps(model, shlex.quote(str(path)), files["checkpoint"]):
-            report.note(f"next: {line}")
+            report.log(f"next: {line}")
 
 
 def _next_steps(model: StreamedMachine, name: str, checkpoint: Path | None) -> Iterator[str]:

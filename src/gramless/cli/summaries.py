@@ -8,7 +8,7 @@ from sklearn.base import is_classifier
 from gramless.base.state import Json
 from gramless.cli.metrics import Classifier
 from gramless.cli.reading import input_names
-from gramless.cli.report import number
+from gramless.cli.report import short_number
 from gramless.estimators.base import KernelMachine
 from gramless.estimators.streamed import StreamedMachine
 from gramless.features.base import FeatureMap
@@ -54,7 +54,7 @@ def bandwidth_of(model: KernelMachine) -> str:
     if model.bandwidth_ is None:
         return "none, because each grid has its own widths"
     ends = (float(np.min(model.bandwidth_)), float(np.max(model.bandwidth_)))
-    return " to ".join(dict.fromkeys(map(number, ends)))
+    return " to ".join(dict.fromkeys(map(short_number, ends)))
 
 
 def relevance_of(model: KernelMachine) -> str:
@@ -136,12 +136,14 @@ def run_in_words(model: StreamedMachine) -> dict[str, object]:
         "steps": f"{run['steps']:,} with {run['batch_rows']:,} rows each{best}",
         "blocks": f"{run['kept_blocks']:,} of {model.block_size_:,} frequencies each, "
         f"{run['frequencies']:,} in all",
-        "validation": None if loss is None else f"loss {number(loss)}, {error_of(model, error)}",
+        "validation": None
+        if loss is None
+        else f"loss {short_number(loss)}, {error_of(model, error)}",
     }
 
 
 def run_lines(model: StreamedMachine, document: dict[str, object]) -> dict[str, object]:
-    """Return lines about a run, and add it to ``document``."""
+    """Return lines about a run, and add its data to ``document``."""
     document["run"] = run_of(model)
     lines = run_in_words(model)
     lines |= {"names": input_names(model) or None, "classes": classes_of(model)}
@@ -152,7 +154,7 @@ def run_lines(model: StreamedMachine, document: dict[str, object]) -> dict[str, 
 
 def error_of(model: StreamedMachine, error: float) -> str:
     unit = "standard deviations of the target"
-    return f"{error:.2%} wrong" if is_classifier(model) else f"RMSE {number(error)} {unit}"
+    return f"{error:.2%} wrong" if is_classifier(model) else f"RMSE {short_number(error)} {unit}"
 
 
 def classes_of(model: KernelMachine | StreamedMachine) -> list[object] | None:
@@ -177,8 +179,8 @@ def bin_lines(model: KernelMachine | FeatureMap, document: dict[str, object]) ->
     if not isinstance(features, BinningMap):
         return {}
     diagnostics, estimate = summarise(features.nu_, features.offsets_[-1]), None
-    # The weights are in the model's units of the target. The estimate scales with their square,
-    # like most losses; a quantile loss does not, and the file does not contain its unit.
+    # The weights are in the model's units of the target. The estimate is proportional to the square
+    # of these units, like most losses. A quantile loss is not, so there is no estimate for it.
     if estimator is not None and estimator.loss_.name != "quantile":
         coef = estimator.weights_[: features.n_features_out]
         estimate = diagnostics.error_estimate(estimator.loss_, coef)
@@ -194,13 +196,13 @@ def bin_lines(model: KernelMachine | FeatureMap, document: dict[str, object]) ->
     unit = "" if estimator and classes_of(estimator) else " in units of the target squared"
     return {
         "fullest bin": f"{diagnostics.nu:.1%} of the rows, mean over grids (nu)",
-        "kappa": f"{number(diagnostics.kappa)}, one over that share, mean over grids",
-        "bins per grid": f"{number(diagnostics.kappa_bar)} (kappa bar)",
+        "kappa": f"{short_number(diagnostics.kappa)}, one over that share, mean over grids",
+        "bins per grid": f"{short_number(diagnostics.kappa_bar)} (kappa bar)",
         "parallel law": f"{', '.join(speedups)} threads: coordinate descent "
-        f"{', '.join(map(number, speedups.values()))} times as fast; "
-        f"at most {number(diagnostics.speedup_limit)}",
+        f"{', '.join(map(short_number, speedups.values()))} times as fast; "
+        f"at most {short_number(diagnostics.speedup_limit)}",
         "theorem 1": None
         if estimate is None
-        else f"objective at most about {number(estimate)}{unit} above that of infinitely many "
-        "grids; an estimated bound",
+        else f"objective at most about {short_number(estimate)}{unit} above that of infinitely "
+        "many grids; an estimated bound",
     }

@@ -19,7 +19,7 @@ from gramless.cli.pages import (
     ShadedTable,
     chart_style,
     readable,
-    render,
+    render_page,
 )
 from gramless.cli.table_changes import TableComparison
 from gramless.datasets import Table
@@ -27,24 +27,29 @@ from gramless.datasets.table import Matrix
 from gramless.inspection.explanation import column_values
 from gramless.unsupervised.two_sample import InputDifference
 
-_MAX_DRAWN, _MAX_LISTED, _MAX_VALUES, _MAX_ALONE = 12, 30, 8, 20
-_BINS, _ENDS = 40, (0.005, 0.995)  # bins of a histogram, between these quantiles of both tables
+_MAX_DRAWN, _MAX_LISTED, _MAX_VALUES, _MAX_UNSHARED = 12, 30, 8, 20
+_N_BINS = 40
+_HISTOGRAM_QUANTILES = 0.005, 0.995  # histograms range between these quantiles of both tables
+# The two-sample test adds this to the name of a column for an input that marks missing numbers.
 _MISSING = " (missing)"
 
 
 @chart_style
-def page(comparison: TableComparison) -> str:
+def render_changes_page(comparison: TableComparison) -> str:
     first, second = (path.name for path in comparison.paths)
     n_first, n_second = comparison.result.n_rows
     verdict = "The distribution has changed" if comparison.is_changed else "No change found"
     note = f"{n_first:,} rows of {first} and {n_second:,} rows of {second}, compared by"
     title = f"{first} and {second}: {verdict.lower()}"
-    return render(
-        title, verdict, note, [_answer(comparison), *_columns(comparison), _test(comparison)]
+    return render_page(
+        title,
+        verdict,
+        note,
+        [_answer_section(comparison), *_column_sections(comparison), _method_section(comparison)],
     )
 
 
-def _answer(comparison: TableComparison) -> Section:
+def _answer_section(comparison: TableComparison) -> Section:
     p_value = f"{comparison.result.p_value:.3g}"
     if comparison.is_changed:
         text = (
@@ -59,7 +64,9 @@ def _answer(comparison: TableComparison) -> Section:
         )
     parts = [text]
     for path, names in zip(comparison.paths, comparison.unshared_columns, strict=False):
-        shown = ", ".join([*names[:_MAX_ALONE], *(["..."] if len(names) > _MAX_ALONE else [])])
+        shown = ", ".join(
+            [*names[:_MAX_UNSHARED], *(["..."] if len(names) > _MAX_UNSHARED else [])]
+        )
         if len(names) == 1:
             parts.append(f"{path.name} alone has the column {shown}. It was not compared.")
         elif names:
@@ -68,7 +75,7 @@ def _answer(comparison: TableComparison) -> Section:
     return Section("answer", heading, parts)
 
 
-def _columns(comparison: TableComparison) -> list[Section]:
+def _column_sections(comparison: TableComparison) -> list[Section]:
     ranked = sorted(
         comparison.result.inputs, key=lambda difference: (difference.p_value, -difference.statistic)
     )
@@ -102,7 +109,9 @@ def _columns(comparison: TableComparison) -> list[Section]:
         "that would have to change. The p-values are corrected for testing "
         f"{n_columns} columns."
     )
-    pictures = [_picture(comparison, difference) for difference in (changed or ranked)[:_MAX_DRAWN]]
+    pictures = [
+        _draw_difference(comparison, difference) for difference in (changed or ranked)[:_MAX_DRAWN]
+    ]
     how = "How did they change?" if changed else "How do the columns look?"
     explained = (
         "Numbers are shown from the 0.5th to the 99.5th percentile of both files; categories are "
@@ -114,7 +123,7 @@ def _columns(comparison: TableComparison) -> list[Section]:
     ]
 
 
-def _test(comparison: TableComparison) -> Section:
+def _method_section(comparison: TableComparison) -> Section:
     kernels, n_permutations = comparison.result.kernels, comparison.result.n_permutations
     plural = "s" if len(kernels) > 1 else ""
     text = (
@@ -137,18 +146,20 @@ def _test(comparison: TableComparison) -> Section:
     return Section("test", "How it was tested", [text, ShadedTable.of(columns)], is_folded=True)
 
 
-def _picture(comparison: TableComparison, difference: InputDifference) -> Chart | ShadedTable:
+def _draw_difference(
+    comparison: TableComparison, difference: InputDifference
+) -> Chart | ShadedTable:
     title = f"{difference.name}: {difference.distance:.1%} apart"
     files = [path.name for path in comparison.paths]
-    parts = [_values(table, difference) for table in comparison.tables]
+    parts = [_input_values(table, difference) for table in comparison.tables]
     # The test treats dates in text as numbers.
     has_labels = difference.is_category or any(part.dtype == object for part in parts)
     if has_labels or len(np.unique(np.concatenate(parts))) <= _MAX_VALUES:
-        return _shares(title, files, [[*labels(part.tolist())] for part in parts])
-    return _histograms(title, difference.name, files, parts)
+        return _share_table(title, files, [[*labels(part.tolist())] for part in parts])
+    return _histogram_chart(title, difference.name, files, parts)
 
 
-def _values(table: Table | Matrix, difference: InputDifference) -> AnyArray:
+def _input_values(table: Table | Matrix, difference: InputDifference) -> AnyArray:
     """Return the values of an input: numbers that are not missing, or labels."""
     names = list(table.names or ()) if isinstance(table, Table) else []
     is_marker = difference.name not in names and difference.name.endswith(_MISSING)
@@ -162,7 +173,7 @@ def _values(table: Table | Matrix, difference: InputDifference) -> AnyArray:
     return values[~np.isnan(values)]
 
 
-def _shares(title: str, files: Sequence[str], parts: Sequence[Sequence[str]]) -> ShadedTable:
+def _share_table(title: str, files: Sequence[str], parts: Sequence[Sequence[str]]) -> ShadedTable:
     values, codes = np.unique([*parts[0], *parts[1]], return_inverse=True)
     counts = np.stack(
         [np.bincount(part, minlength=len(values)) for part in np.split(codes, [len(parts[0])])]
@@ -182,11 +193,13 @@ def _shares(title: str, files: Sequence[str], parts: Sequence[Sequence[str]]) ->
     return ShadedTable(title, ["value", *files], rows)
 
 
-def _histograms(title: str, name: str, files: Sequence[str], parts: Sequence[FloatArray]) -> Chart:
-    low, high = np.quantile(np.concatenate(parts), _ENDS)
+def _histogram_chart(
+    title: str, name: str, files: Sequence[str], parts: Sequence[FloatArray]
+) -> Chart:
+    low, high = np.quantile(np.concatenate(parts), _HISTOGRAM_QUANTILES)
     if not low < high:
         low, high = (edge(np.concatenate(parts)) for edge in (np.min, np.max))
-    edges = np.linspace(low, high, _BINS + 1)
+    edges = np.linspace(low, high, _N_BINS + 1)
     chart = Chart(title, name, "share of the rows", height=220.0)
     for values, file, colour in zip(parts, files, COLOURS, strict=False):
         shares = np.histogram(values, edges)[0] / max(1, len(values))
