@@ -25,7 +25,7 @@ KEYS = [
 
 
 def test_lazy_rows_are_indexed_like_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lazy_rows, "_NUMBERS_AT_ONCE", 40)
+    monkeypatch.setattr(lazy_rows, "_NUMBERS_PER_BLOCK", 40)
     lazy, whole = OrderedRows(ROWS, ORDER, lambda rows: 2.0 * rows), 2.0 * ROWS[ORDER]
     assert (lazy.shape, lazy.dtype, lazy.ndim, lazy.size) == ((37, 4), ROWS.dtype, 2, 148)
     np.testing.assert_array_equal(np.asarray(lazy), whole)

@@ -211,7 +211,7 @@ def test_warnings_are_single_lines_on_stderr(write, shell, monkeypatch, tmp_path
 def test_plain_converts_values_to_json(tmp_path):
     odd = {1: np.float32("nan"), "a": np.arange(2), "b": {"c": tmp_path}, "d": (np.inf, None, "x")}
     expected = {"1": None, "a": [0, 1], "b": {"c": str(tmp_path)}, "d": [None, None, "x"]}
-    assert reports.plain(odd) == expected
+    assert reports.json_data(odd) == expected
 
 
 # The real thing: another process, with its own exit code and streams.

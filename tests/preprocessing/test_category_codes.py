@@ -47,7 +47,7 @@ def test_sparse_rows_have_the_codes_of_dense_ones(fitted: list[float], new: list
 @given(st.lists(VALUES, min_size=1), st.lists(VALUES, min_size=1))
 def test_extended_codes_keep_old_codes(first: list[float], second: list[float]) -> None:
     codes = CategoryCodes.fit(rows_of(first), MASK)
-    more = codes.extended(rows_of(second))
+    more = codes.extend(rows_of(second))
     before, after = (each.transform(rows_of(first)) for each in (codes, more))
     np.testing.assert_array_equal(before, after)
     both = rows_of(first + second)

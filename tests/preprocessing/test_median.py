@@ -58,7 +58,7 @@ def test_blocks_of_pairs_do_not_change_the_median() -> None:
     rows = np.random.default_rng(0).normal(size=(30, 50))
     expected = [median_distance(rows, 0, metric=kind) for kind in ("cityblock", "euclidean")]
     results = [
-        median_distance(rows, 0, metric=kind, numbers_at_once=150)
+        median_distance(rows, 0, metric=kind, numbers_per_block=150)
         for kind in ("cityblock", "euclidean")
     ]
     assert results == expected

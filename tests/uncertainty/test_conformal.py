@@ -10,7 +10,7 @@ import pytest
 from scipy.special import log_softmax, softmax
 
 from gramless.base.errors import InputError
-from gramless.uncertainty.conformal import Conformal, interval_scores, set_scores, sets
+from gramless.uncertainty.conformal import Conformal, interval_scores, prediction_sets, set_scores
 
 SHARES = [Fraction(k, 100) for k in (1, 7, 10, 30, 50, 55, 70, 80, 90, 95, 99)]
 
@@ -117,7 +117,7 @@ def test_sets_cover_the_true_class(coverage):
     # Wrong probabilities widen the sets; they cost no coverage.
     classes = (0.5 * log_p + rng.gumbel(size=log_p.shape)).argmax(axis=1)
     threshold = Conformal.fit(set_scores(log_p[:2000], classes[:2000])).quantile(coverage)
-    chosen = sets(log_p[2000:], threshold)
+    chosen = prediction_sets(log_p[2000:], threshold)
     held = chosen[np.arange(10_000), classes[2000:]]
     assert abs(held.mean() - coverage) < 4.0 * np.sqrt(0.25 / 2000)
     assert chosen.sum(axis=1).mean() < 5.0
@@ -126,10 +126,10 @@ def test_sets_cover_the_true_class(coverage):
 def test_sets_contain_classes_up_to_the_threshold():
     log_p = np.log(np.array([[0.1, 0.2, 0.7]]))
     threshold = set_scores(log_p, np.array([1]))[0]
-    np.testing.assert_array_equal(sets(log_p, threshold), [[False, True, True]])
+    np.testing.assert_array_equal(prediction_sets(log_p, threshold), [[False, True, True]])
 
 
 def test_sets_may_be_empty_or_full():
     log_p = np.log(softmax(np.zeros((2, 4)), axis=1))
-    assert not sets(log_p, 0.5).any()
-    assert sets(log_p, Conformal.fit(np.zeros(3)).quantile(0.9)).all()
+    assert not prediction_sets(log_p, 0.5).any()
+    assert prediction_sets(log_p, Conformal.fit(np.zeros(3)).quantile(0.9)).all()

@@ -42,7 +42,7 @@ from gramless.selection.candidates.random_features import MIN_ROWS_TO_SEARCH
 from gramless.selection.task import FixedChoices, HeldBackRows, SelectionTask
 from gramless.solvers.objective import Problem
 from gramless.uncertainty.calibration import Calibration
-from gramless.uncertainty.conformal import Conformal, set_scores, sets
+from gramless.uncertainty.conformal import Conformal, prediction_sets, set_scores
 
 # Fewer classes may have one row each, or look like numbers.
 _MAX_UNREPEATED_CLASSES, _MAX_NUMERIC_CLASSES = 200, 100
@@ -367,7 +367,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
                 "KernelClassifier: predict_set needs one class per row, not several labels."
             )
         threshold = self._held_back_errors("predict_set").quantile(coverage)
-        return sets(self.predict_log_proba(X), float(threshold))
+        return prediction_sets(self.predict_log_proba(X), float(threshold))
 
     def check_state(self, state: State) -> None:
         """Check that the parts of a model from a file fit each other."""

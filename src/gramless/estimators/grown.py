@@ -22,7 +22,7 @@ from gramless.features.binning import GivenBinning
 from gramless.losses import Squared
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.codes import PlainBins, bytes_of_grid
-from gramless.preprocessing.rows import check_rows, normalise_rows, validated
+from gramless.preprocessing.rows import check_rows, normalise_rows, validate_rows
 from gramless.preprocessing.scaling import Scaler
 from gramless.selection.budget import MIN_GROWTH_ROWS
 from gramless.selection.config import SearchConfig
@@ -131,7 +131,7 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             Targets for which grids are grown.
         """
         n_grids, seed = check_count(self, "n_grids"), seed_from(self.random_state)
-        rows, given = validated(
+        rows, given = validate_rows(
             self,
             X,
             y,

@@ -32,7 +32,7 @@ from gramless.preprocessing.rows import (
     check_integers,
     check_structure,
     normalise_rows,
-    validated,
+    validate_rows,
 )
 from gramless.selection.budget import MAX_COLUMNS
 
@@ -140,13 +140,13 @@ class RowInputs(Stateful):
         X = dense_if_small(X)
         if is_frame(X):
             encoder = TableEncoder().fit(X, chosen)
-            rows, targets = validated(
+            rows, targets = validate_rows(
                 estimator, encoder.transform(X), y, **ROW_OPTIONS, **target_options
             )
             estimator.feature_names_in_ = np.asarray(encoder.names, dtype=object)
             estimator.n_features_in_ = len(encoder.names)
             return cls(encoder, None, _none_if_empty(encoder.categorical_outputs)), rows, targets
-        rows, targets = validated(estimator, X, y, **row_options(X), **target_options)
+        rows, targets = validate_rows(estimator, X, y, **row_options(X), **target_options)
         check_integers(rows, "X")
         rows = normalise_rows(rows)
         mask = category_mask(chosen, rows.shape[1], parameter="categorical_features")
@@ -175,7 +175,7 @@ class RowInputs(Stateful):
         target_options: Mapping[str, object],
     ) -> tuple[RowInputs, LazyRows, AnyArray]:
         """Return the result of :meth:`fit` for rows that are read when they are needed."""
-        targets = validated(estimator, "no_validation", y, **target_options)
+        targets = validate_rows(estimator, "no_validation", y, **target_options)
         if len(targets) != len(X):
             raise InputError(f"X has {len(X)} rows and y {len(targets)}; give one target per row.")
         if isinstance(X, RowTable):
@@ -184,7 +184,7 @@ class RowInputs(Stateful):
             estimator.n_features_in_ = len(encoder.names)
             return (
                 cls(encoder, None, _none_if_empty(encoder.categorical_outputs)),
-                encoder.lazily(X),
+                encoder.encode_lazily(X),
                 targets,
             )
         if X.dtype not in (np.float32, np.float64):
@@ -214,7 +214,7 @@ class RowInputs(Stateful):
         if self.encoder is not None:
             if is_frame(X):
                 return self.encoder.transform(X)
-            rows = validated(estimator, X, reset=False, dtype=None, ensure_all_finite=False)
+            rows = validate_rows(estimator, X, reset=False, dtype=None, ensure_all_finite=False)
             return self.encoder.transform(_NamedArray(self.encoder.names, rows))
         rows = self._checked(estimator, X)
         if self.gaps is None or not sp.issparse(rows):
@@ -240,13 +240,13 @@ class RowInputs(Stateful):
         """Return the conversion with codes for the new categories of further training rows."""
         if self.categories is None:
             return self
-        return replace(self, categories=self.categories.extended(self._checked(estimator, X)))
+        return replace(self, categories=self.categories.extend(self._checked(estimator, X)))
 
     def _checked(self, estimator: BaseEstimator, X: TableLike) -> Rows:
         """Return the kept columns of new rows of an array or sparse matrix after checks."""
         finite = True if self.gaps is None else "allow-nan"
         options = ROW_OPTIONS | {"ensure_all_finite": finite}
-        rows = normalise_rows(validated(estimator, X, reset=False, **options))
+        rows = normalise_rows(validate_rows(estimator, X, reset=False, **options))
         rows = rows if self.kept is None else rows[:, self.kept]
         if self.categorical is not None:
             check_categories(rows, self.categorical[: rows.shape[1]])

@@ -545,7 +545,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
                 "KernelRegressor: predict_distribution needs a fit with loss='poisson' and "
                 "calibrate=True to counts, whole numbers in one column."
             )
-        return CountDistribution(self.dispersion_).frozen(self._means(X, offset))
+        return CountDistribution(self.dispersion_).scipy_distribution(self._means(X, offset))
 
     def score(
         self,

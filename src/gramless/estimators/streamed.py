@@ -43,7 +43,7 @@ from gramless.estimators.parameters import (
 from gramless.estimators.targets import TargetEncoder
 from gramless.kernels import KernelLike, SpectralKernel, as_kernel, as_spectral_kernel
 from gramless.losses import OUTLIER_BOUND, Loss
-from gramless.preprocessing.rows import ROW_OPTIONS, Rows, check_rows, normalise_rows, validated
+from gramless.preprocessing.rows import ROW_OPTIONS, Rows, check_rows, normalise_rows, validate_rows
 from gramless.streaming.bandwidth_selection import Preparation, select_preparation
 from gramless.streaming.doubly_stochastic import (
     DoublyStochastic,
@@ -620,7 +620,7 @@ class StreamedMachine(StatefulEstimator, ABC):
 
     def _validate(self, X: TableLike, y: ArrayLike, *, reset: bool) -> tuple[Rows, AnyArray]:
         options = ROW_OPTIONS | self._target_options
-        rows, targets = validated(self, X, self._plain_targets(y), reset=reset, **options)
+        rows, targets = validate_rows(self, X, self._plain_targets(y), reset=reset, **options)
         return normalise_rows(rows), self._check_targets(targets)
 
     def __sklearn_tags__(self) -> Tags:

@@ -31,7 +31,7 @@ from gramless.base.quantiles import robust_centre, robust_scale
 from gramless.base.types import AnyArray, ArrowTable, FloatArray, IntArray, NamedColumns
 from gramless.losses import CumulativeLogistic, Loss, Squared
 from gramless.portable import is_missing
-from gramless.preprocessing.rows import check_integers, validated_targets
+from gramless.preprocessing.rows import check_integers, validate_targets
 from gramless.selection.data import Score
 from gramless.selection.goal import mean_loss
 
@@ -578,7 +578,7 @@ class TargetReader:
     def read(self, model: BaseEstimator, y: ArrayLike) -> AnyArray:
         """Return targets after all checks."""
         owner = type(model).__name__
-        return self.check(validated_targets(model, self.plain(y, owner), **self.options), owner)
+        return self.check(validate_targets(model, self.plain(y, owner), **self.options), owner)
 
 
 NUMBERS = TargetReader(

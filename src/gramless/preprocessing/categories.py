@@ -145,8 +145,8 @@ class CategoryCodes(Stateful):
         starts = np.cumsum([0, *map(len, categories)]).astype(np.int64)
         return cls(columns, starts, np.concatenate([np.empty(0), *categories]))
 
-    def extended(self, X: Rows) -> CategoryCodes:
-        """Return codes for the categories of ``X`` too; new categories get the next codes."""
+    def extend(self, X: Rows) -> CategoryCodes:
+        """Return codes that also include the categories of ``X``; new ones get the next codes."""
         new_codes = CategoryCodes.fit(X, self._mask(X))
         pairs = zip(self._categories(), new_codes._categories(), strict=True)
         joined = [np.append(known, new[~np.isin(new, known)]) for known, new in pairs]

@@ -34,7 +34,7 @@ from gramless.portable import BOOLEAN_SPELLINGS, MISSING_WORDS, has_offset
 _BOOLEAN_WORDS = frozenset(BOOLEAN_SPELLINGS) - {"0", "1"}
 _BOOLEAN_NUMBERS = {"True": "1", "False": "0"}
 _TEXT = "text", "category"
-# Types of a column in new rows, by its type in fit, that can be read.
+# The types in which a column of new rows can be read, by its type in fit.
 _READABLE = {
     "number": ("number", "boolean", *_TEXT),
     "datetime": ("datetime", "zoned", *_TEXT),
@@ -43,6 +43,8 @@ _READABLE = {
     "time": ("time", *_TEXT),
     "boolean": ("boolean", "number", *_TEXT),
 }
+# The notation of text in new rows, by the type of the column in fit. Numbers are read in the
+# notation that fit detected, if any.
 _TEXT_NOTATIONS = {
     "number": PLAIN,
     "datetime": DATES,
@@ -151,8 +153,10 @@ class ColumnCode:
     def write(self, column: PlainColumn, out: AnyArray, is_complete: bool = True) -> None:
         """Encode a column of new rows into ``out``.
 
-        Raises InputError if the values cannot be read as the type in ``fit``. Warns if most of them
-        are unknown categories, unless ``fit`` left categories out (``is_complete`` is False).
+        Raises InputError if the values cannot be read as the type in ``fit``. Warns if they are
+        ignored because the column was empty in ``fit``, if their type makes the reading uncertain,
+        or if most of them are unknown categories, unless ``fit`` left categories out
+        (``is_complete`` is False).
         """
         if self.type == "empty":
             if _has_values(column):

@@ -47,7 +47,8 @@ class TableEncoder(Stateful, tag="encoder"):
     columns : tuple of ColumnCode
         The codes of the columns, in the order of ``fit``.
     dtype : dtype
-        float32 if it holds every numeric column exactly, else float64.
+        float32 if the type of every column of numbers fits into it, else float64. Numbers that are
+        read from text are float64.
 
     Examples
     --------
@@ -137,7 +138,8 @@ class TableEncoder(Stateful, tag="encoder"):
             start = stop
         return out
 
-    def lazily(self, X: RowTable) -> LazyRows:  # encodes rows of a table on disk when read
+    def encode_lazily(self, X: RowTable) -> LazyRows:
+        """Return the rows of a table on disk, which are encoded when they are read."""
         return _EncodedRows(X, self)
 
     def state(self) -> State:

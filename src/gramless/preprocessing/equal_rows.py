@@ -12,7 +12,7 @@ from gramless.preprocessing.rows import Rows
 
 Hashes = NDArray[np.uint64]
 
-_ROWS_AT_ONCE = 1 << 16
+_ROWS_PER_BLOCK = 1 << 16
 # The increment and the finaliser of SplitMix64 (Steele, Lea & Flood 2014).
 _INCREMENT = 0x9E3779B97F4A7C15
 _STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
@@ -36,16 +36,17 @@ def equal_rows(X: Rows) -> tuple[IntArray, IntArray]:
 def row_hashes(X: Rows, first_column: int = 0) -> Hashes:
     """Return a hash of each row, the same for sparse and dense rows.
 
-    It is the sum of the hashes of its entries, which are 0 for zeros. The first column of ``X`` has
-    the number ``first_column``.
+    It is the sum of the hashes of the row's entries; zeros have the hash 0. The hash of an entry
+    depends on its value and on the index of its column, counted from ``first_column``.
     """
     n_rows, n_columns = X.shape
     sums: Hashes = np.zeros(n_rows, np.uint64)
     if sp.issparse(X):
+        # Differences of cumulative sums are exact, because sums of unsigned integers wrap around.
         stored = _hashes(X.data, X.indices.astype(np.uint64) + np.uint64(first_column))
         ends = np.concatenate([np.zeros(1, np.uint64), np.cumsum(stored, dtype=np.uint64)])
         return ends[X.indptr[1:]] - ends[X.indptr[:-1]]
-    for a, b in row_blocks(n_rows, _ROWS_AT_ONCE):
+    for a, b in row_blocks(n_rows, _ROWS_PER_BLOCK):
         block = X[a:b]
         for j in range(n_columns):
             sums[a:b] += _hashes(block[:, j], np.full(1, first_column + j, np.uint64))
@@ -53,7 +54,7 @@ def row_hashes(X: Rows, first_column: int = 0) -> Hashes:
 
 
 def _hashes(values: AnyArray, columns: Hashes) -> Hashes:
-    """Return hashes of entries in the numbered columns, 0 for zeros of either sign."""
+    """Return the hashes of entries with these column indices, 0 for zeros of either sign."""
     numbers = np.ascontiguousarray(values, np.float64)
     hashes: Hashes = numbers.view(np.uint64) + (columns + np.uint64(1)) * np.uint64(_INCREMENT)
     for shift, factor in _STEPS:

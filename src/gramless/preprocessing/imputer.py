@@ -13,8 +13,8 @@ from gramless.base.threads import row_blocks
 from gramless.base.types import BoolArray, FloatArray, IntArray
 from gramless.preprocessing.rows import Rows, check_width
 
-_SAMPLE_ROWS = 2000
-_NUMBERS_AT_ONCE = 2_000_000
+_MIN_SAMPLE_ROWS = 2000
+_NUMBERS_PER_BLOCK = 2_000_000
 
 
 @dataclass(frozen=True, repr=False)
@@ -26,8 +26,9 @@ class Imputer(Stateful, former=("GapFiller",)):
     codes for NaN instead (:class:`~gramless.preprocessing.categories.CategoryCodes`); in files up
     to version 0.2 they are filled with -2**51.
 
-    The median is the lower median, so that it is one of the values. It is computed from 2,000
-    evenly spaced rows, or from all rows if the input has missing numbers.
+    The median is the lower median, so that it is one of the values. It is computed from 2,000 to
+    4,000 evenly spaced rows, or from all rows if there are fewer or if the input has missing
+    numbers. It is 0 if all numbers are missing.
 
     Attributes
     ----------
@@ -52,7 +53,7 @@ class Imputer(Stateful, former=("GapFiller",)):
     @classmethod
     def fit(cls, X: Rows) -> Imputer:
         has_missing = _has_missing(X)
-        sample, fill = X[:: max(1, len(X) // _SAMPLE_ROWS)], np.empty(X.shape[1])
+        sample, fill = X[:: max(1, len(X) // _MIN_SAMPLE_ROWS)], np.empty(X.shape[1])
         for a, b in row_blocks(X.shape[1], _rows_at_once(len(sample))):
             # Columns of a C-contiguous array would be read with long strides.
             columns = np.asfortranarray(sample[:, a:b])
@@ -96,4 +97,4 @@ def _has_missing(X: Rows) -> BoolArray:
 
 
 def _rows_at_once(n_features: int) -> int:
-    return max(1, _NUMBERS_AT_ONCE // max(1, n_features))
+    return max(1, _NUMBERS_PER_BLOCK // max(1, n_features))

@@ -14,7 +14,7 @@ from gramless.base.types import BoolArray, FloatArray
 from gramless.preprocessing.rows import Rows, dense_columns
 
 SAMPLE_ROWS = 1000
-_N_PAIRS = 2000
+_N_PAIRS = 2000  # pairs of rows whose distances are computed
 
 
 def median_distance(
@@ -23,13 +23,13 @@ def median_distance(
     categorical: BoolArray | None = None,
     metric: Literal["cityblock", "euclidean"] = "cityblock",
     *,
-    numbers_at_once: int = 1 << 18,
+    numbers_per_block: int = 1 << 18,
 ) -> float:
     """Return the median distance between random pairs of rows.
 
-    Two different categories have the distance 1. If more than half of the pairs coincide, the
-    result is the median of the positive distances. It is 1.0 if there are none, or if most are
-    infinite. At most 4,000 rows are read.
+    Two different categories have the distance 1. If the median is 0, because at least half of the
+    pairs coincide, the result is the median of the positive distances. It is 1.0 if there are none,
+    if there are fewer than two rows, or if the median is infinite. At most 4,000 rows are read.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def median_distance(
     second = (first + generator.integers(1, n_rows, size=_N_PAIRS)) % n_rows
     width = X.nnz // n_rows if sp.issparse(X) else X.shape[1]
     parts = []
-    for a, b in row_blocks(_N_PAIRS, max(1, numbers_at_once // max(1, width))):
+    for a, b in row_blocks(_N_PAIRS, max(1, numbers_per_block // max(1, width))):
         # Distances that overflow become infinite or NaN.
         with np.errstate(over="ignore", invalid="ignore"):
             differences = abs(X[first[a:b]].astype(float) - X[second[a:b]].astype(float))
@@ -88,9 +88,9 @@ def neighbour_distance(
 ) -> float:
     """Return the median distance of the rows to their neighbour of rank ``n_neighbours``.
 
-    Two different categories have the distance 1. If more than half of the distances are 0, the
-    result is the median of the positive ones, or 1.0 if there are none. All pairs of rows are
-    compared, so there should be few.
+    Two different categories have the distance 1. If the median is 0, the result is the median of
+    the positive distances. It is 1.0 if there are none, if there are fewer than two rows, or if the
+    median is infinite. All pairs of rows are compared, so there should be few rows.
     """
     from sklearn.metrics import pairwise_distances
 

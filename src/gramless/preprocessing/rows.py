@@ -35,9 +35,10 @@ ROW_OPTIONS: dict[str, object] = {
 }
 
 _MAX_EXACT_INTEGER = 2.0**53  # float64 holds every integer up to here
-_MIN_DISTINCT_FLOATS = 4096  # integers beyond that must span at least this many float64 values
-# Sample weights at most this fraction of the largest count as zero. The inverses of others are at
-# most 2**900, so that products with them are far from overflow.
+# Integers beyond 2**53 are rejected if their range contains fewer float64 values than this.
+_MIN_DISTINCT_FLOATS = 4096
+# Sample weights up to this fraction of the largest count as zero. The inverses of the others are
+# then below 2**900, and products with them do not overflow.
 _MIN_RELATIVE_WEIGHT = 2.0**-900
 _NATIVE = frozenset(np.dtype(t) for t in ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4"))
 
@@ -50,13 +51,13 @@ def check_rows(estimator: BaseEstimator, X: TableLike, *, reset: bool, min_rows:
     ``InputError`` for NaN, infinity, complex numbers, text that is not a number, datetimes or a
     wrong number of columns, and in ``fit`` also for integers that float64 would round.
     """
-    X = validated(estimator, X, reset=reset, **ROW_OPTIONS, ensure_min_samples=min_rows)
+    X = validate_rows(estimator, X, reset=reset, **ROW_OPTIONS, ensure_min_samples=min_rows)
     if reset:
         check_integers(X, "X")
     return normalise_rows(X)
 
 
-def validated(estimator: BaseEstimator, X: TableLike, *y: object, **options: object) -> Any:
+def validate_rows(estimator: BaseEstimator, X: TableLike, *y: object, **options: object) -> Any:
     """Call scikit-learn's ``validate_data``; raise its errors as ``InputError``."""
     if isinstance(X, (sp.spmatrix, sp.sparray)) and X.format in ("csr", "csc"):
         check_structure(X)
@@ -87,7 +88,7 @@ def validated(estimator: BaseEstimator, X: TableLike, *y: object, **options: obj
         raise error_class(message if owner in message else f"{owner}: {message}") from error
 
 
-def validated_targets(estimator: BaseEstimator, y: object, **options: object) -> Any:
+def validate_targets(estimator: BaseEstimator, y: object, **options: object) -> Any:
     """Check targets by scikit-learn; raise its errors as ``InputError``."""
     try:
         return _check_y(y, estimator=estimator, **options)
@@ -96,17 +97,17 @@ def validated_targets(estimator: BaseEstimator, y: object, **options: object) ->
 
 
 def checked_weights(given: ArrayLike | None, n_rows: int, owner: str) -> FloatArray:
-    """Return sample weights, ones for None.
+    """Return sample weights, or ones for None.
 
-    Raises ``InputError`` unless they are finite, not negative and not all zero. ``owner`` is the
-    name of the estimator in the message.
+    Raises ``InputError`` if there is not one per row, or unless they are finite, not negative and
+    not all zero. ``owner`` is the name of the estimator in the message.
     """
     if given is None:
         return np.ones(n_rows)
     if np.count_nonzero(np.asarray(given)) == 0:
         raise InputError(f"{owner}: every sample weight is zero.")
     try:
-        # Of the rows, scikit-learn uses only their number.
+        # scikit-learn uses only the number of rows of its second argument.
         weights: FloatArray = _check_sample_weight(
             given, np.empty((n_rows, 0)), dtype=np.float64, ensure_non_negative=True
         )
@@ -116,7 +117,7 @@ def checked_weights(given: ArrayLike | None, n_rows: int, owner: str) -> FloatAr
 
 
 def relative_weights(weight: FloatArray, largest: float) -> FloatArray:
-    """Return sample weights divided by the largest, with weights below 2**-900 of it set to 0."""
+    """Return sample weights divided by ``largest``; those up to 2**-900 times it become 0."""
     return np.where(weight > _MIN_RELATIVE_WEIGHT * largest, weight / largest, 0.0)
 
 
@@ -215,7 +216,10 @@ def dense_columns(X: Rows, mask: BoolArray) -> Iterator[tuple[int, AnyArray]]:
 
 
 def normalise_rows(X: Rows) -> Rows:
-    """Convert validated rows to a type for which loops are compiled."""
+    """Convert validated rows to a type for which loops are compiled.
+
+    Raises ``InputError`` for numbers that are too large for float64.
+    """
     if sp.issparse(X):
         X = sp.csr_array(X)
         if not X.has_canonical_format:

@@ -26,7 +26,8 @@ _TAIL_SHARE = 0.01  # fraction of the responses beyond the last knot on either s
 # added to the log loss summed over rows.
 _ROUGHNESS_PENALTY, _SLOPE_PENALTY = 10.0, 0.01
 _LOG_SLOPE_BOUNDS = (-20.0, 20.0)
-# A pseudo-row of equal probabilities keeps slopes finite if classes are separable (Platt 1999).
+# Half a row of equal probabilities, spread over all rows, keeps slopes finite if the classes are
+# separable (Platt 1999).
 _PSEUDO_ROWS = 0.5
 _FLOOR = 0.1  # number of rows of equal probabilities that is mixed into all predictions
 
@@ -111,6 +112,7 @@ class Calibration(Stateful):
         has_weight = weights > 0
         z, is_true, weights = columns(z)[has_weight], is_true[has_weight], weights[has_weight]
         knots = _place_knots(z, is_true, weights)
+        # The optimiser's steps then do not depend on the unit of the responses.
         unit = 0.5 * (knots[-1] - knots[0])
         # Linear systems of eight unknowns gain nothing from BLAS threads, and become a hundred
         # times slower if another program keeps a core busy.
@@ -213,9 +215,11 @@ class LinkObjective:
 
 
 def _place_knots(z: Values, is_true: Flags, weights: Values) -> Values:
-    """Return knots over the range of each row's response of the true class and largest other one.
+    """Return evenly spaced knots; one percent of the weight lies beyond them on either side.
 
-    One percent of these responses lies beyond the knots on either side.
+    With several classes, the knots follow each row's response of the true class and the largest of
+    its other responses. If the responses between the tails are all equal, the knots surround that
+    value.
     """
     if z.shape[1] > 1:
         z = np.column_stack([z[is_true], np.where(is_true, -np.inf, z).max(axis=1)])

@@ -17,8 +17,9 @@ from gramless.uncertainty.counts import CountDistribution
 Values = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-_N_LARGEST_SCORES = 1000
-# Relative rounding error of ``(n + 1) coverage``, by which a whole number must not be rounded up.
+_N_LARGEST_SCORES = 1000  # kept of many scores, because high coverages need exact ranks
+# ``(n + 1) coverage`` is lowered by this fraction. If it should be a whole number, a rounding error
+# could otherwise select the next rank.
 _ROUNDING = 1e-10
 # Counts that were divided by exposures are whole numbers up to this relative error.
 _INTEGER_TOLERANCE = 1e-9
@@ -74,7 +75,8 @@ class Conformal(Stateful):
     def quantile(self, coverage: float) -> float | Values:
         """Return the ``ceil((n + 1) coverage)``-th smallest of n scores in each column.
 
-        The quantile is infinite with fewer than ``coverage / (1 - coverage)`` rows.
+        With sample weights, n is their sum. The quantile is infinite if n is below
+        ``coverage / (1 - coverage)``.
 
         Examples
         --------
@@ -238,12 +240,12 @@ def set_scores(log_probabilities: Values, class_index: NDArray[np.intp]) -> Valu
     return -np.expm1(log_probabilities[np.arange(len(log_probabilities)), class_index])
 
 
-def sets(log_probabilities: Values, threshold: float) -> Flags:
+def prediction_sets(log_probabilities: Values, threshold: float) -> Flags:
     """Return whether each class is in the set of each row.
 
-    The set holds the classes with a score of at most ``threshold``, a quantile of
-    :func:`set_scores`. It is empty if no class is as probable as true classes usually are, and
-    holds all classes if the threshold is infinite.
+    The set holds the classes whose score, one minus their probability, is at most ``threshold``, a
+    quantile of :func:`set_scores`. It is empty if no class is probable enough, and holds all
+    classes if the threshold is infinite.
 
     Examples
     --------

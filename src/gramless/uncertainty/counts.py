@@ -12,7 +12,8 @@ from gramless.base.types import FloatArray
 
 # Bounds of the dispersion; near the lower one it is set to 0, the Poisson distribution.
 _MIN_DISPERSION, _MAX_DISPERSION = 1e-6, 1e4
-# Added to the level of an interval, so that it includes counts with exactly this score.
+# This is added to the level of an interval, so that the interval includes counts whose score equals
+# the level up to rounding.
 _LEVEL_ROUNDING = 1e-9
 
 
@@ -35,7 +36,10 @@ class CountDistribution:
 
     @classmethod
     def fit(cls, counts: FloatArray, mean: FloatArray, weights: FloatArray | None = None) -> Self:
-        """Return the distribution with the dispersion of maximum likelihood."""
+        """Return the distribution whose dispersion maximises the likelihood.
+
+        A dispersion of at most 2e-6 becomes 0.
+        """
         from scipy.optimize import minimize_scalar
 
         def loss(log_dispersion: float) -> float:
@@ -50,7 +54,7 @@ class CountDistribution:
         dispersion = float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded").x))
         return cls(dispersion if dispersion > 2.0 * _MIN_DISPERSION else 0.0)
 
-    def frozen(self, mean: FloatArray) -> Any:
+    def scipy_distribution(self, mean: FloatArray) -> Any:
         """Return frozen distributions of SciPy with these means."""
         from scipy import stats
 
@@ -58,7 +62,7 @@ class CountDistribution:
             return stats.poisson(mean)
         return stats.nbinom(1.0 / self.dispersion, 1.0 / (1.0 + self.dispersion * mean))
 
-    def below(self, counts: FloatArray, mean: FloatArray) -> FloatArray:
+    def cumulative_probabilities(self, counts: FloatArray, mean: FloatArray) -> FloatArray:
         """Return the cumulative probabilities of the counts, 0 for negative ones."""
         is_valid, k = counts >= 0.0, np.maximum(counts, 0.0)
         if self.dispersion == 0.0:
@@ -67,14 +71,17 @@ class CountDistribution:
         return np.where(is_valid, betainc(1.0 / self.dispersion, k + 1.0, p), 0.0)
 
     def scores(self, counts: FloatArray, mean: FloatArray) -> FloatArray:
-        """Return the level, below 1, of the narrowest interval that contains each count."""
-        upper = 2.0 * self.below(counts - 1.0, mean) - 1.0
-        return np.maximum(1.0 - 2.0 * self.below(counts, mean), upper)
+        """Return the smallest level of an equal-tailed interval that contains each count.
+
+        The level is below 1. It is negative for a count that every interval contains.
+        """
+        upper = 2.0 * self.cumulative_probabilities(counts - 1.0, mean) - 1.0
+        return np.maximum(1.0 - 2.0 * self.cumulative_probabilities(counts, mean), upper)
 
     def interval(self, mean: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
         """Return equal-tailed intervals, which are unbounded for an infinite level."""
         if not level < np.inf:
             return np.zeros_like(mean), np.full_like(mean, np.inf)
         tail = 0.5 * (1.0 - float(np.clip(level + _LEVEL_ROUNDING, 0.0, 1.0)))
-        frozen = self.frozen(mean)
-        return np.maximum(frozen.ppf(tail), 0.0), frozen.isf(tail)
+        distribution = self.scipy_distribution(mean)
+        return np.maximum(distribution.ppf(tail), 0.0), distribution.isf(tail)

@@ -23,10 +23,12 @@ from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.objective import Problem, columns
 from gramless.solvers.preconditioners import SampledRows
 
-# Draws that are solved together; a solve needs about five times the memory of their weights.
-_BLOCK_DRAWS = 32
+# Number of draws that are solved together. A solve needs about five times the memory of their
+# weights.
+_DRAWS_PER_BLOCK = 32
 _TOL = 1e-4
-# If the fit nearly interpolates, residuals are small differences of large numbers.
+# The tolerance is smaller for the fit whose residuals estimate the noise. If it nearly interpolates
+# the targets, residuals are small differences of large numbers.
 _RESIDUAL_TOL = 1e-6
 _MAX_ITERATIONS = 1000
 _SINGLE_ROUNDING = 1e-6  # rounding error of sums of squares in single precision
@@ -112,7 +114,7 @@ class Posterior(Stateful):
         rows = SampledRows().draw(problem.matrix, problem.row_weights)
         solver = ConjugateGradient(rows, _TOL, _MAX_ITERATIONS, n_jobs)
         draws, draw_squares = np.empty((n_columns, n_draws)), 0.0
-        for a, b in row_blocks(n_draws, _BLOCK_DRAWS):
+        for a, b in row_blocks(n_draws, _DRAWS_PER_BLOCK):
             noise, weights = _draw_prior(problem, prior, seed, range(a, b))
             noise_problem = replace(problem, targets=noise - problem.matrix.matvec(weights))
             weights += solver.solve(noise_problem).weights
@@ -139,7 +141,7 @@ class Posterior(Stateful):
         """
         n_draws = self.draws.shape[1]
         variances = self.prior * unseen
-        for a, b in row_blocks(n_draws, _BLOCK_DRAWS):
+        for a, b in row_blocks(n_draws, _DRAWS_PER_BLOCK):
             values = matrix.matvec(self.draws[:, a:b])
             variances += np.einsum("nk,nk->n", values, values) / n_draws
         return np.multiply.outer(np.sqrt(variances), self.noise)
@@ -148,8 +150,9 @@ class Posterior(Stateful):
 def unseen_squares(matrix: FeatureMatrix) -> NDArray[np.float64]:
     """Return the sum of squares of each row's features that are missing in the matrix.
 
-    For grids these are bins without training rows. For other features it is 1, the value of the
-    kernel at distance 0, minus the sum of squares of the features.
+    For grids, the missing features are bins without training rows. For other features, the result
+    is 1, the value of the kernel at distance 0, minus the sum of squares of the features. If that
+    difference is at most 1e-6, it is a rounding error and counts as 0.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from gramless.base.errors import InputError
 from gramless.base.types import AnyArray, BoolArray, IntArray, NamedColumns, TableLike
 from gramless.estimators.inputs import RowInputs, row_options
 from gramless.preprocessing.column_codes import ColumnCode
-from gramless.preprocessing.rows import Rows, normalise_rows, validated
+from gramless.preprocessing.rows import Rows, normalise_rows, validate_rows
 
 OWNER = "two_sample_test"  # the name of the caller in messages
 _TIMES = "datetime", "zoned", "timedelta", "time"
@@ -85,7 +85,8 @@ def pool_tables(X: TableLike, Y: TableLike) -> tuple[TableLike, tuple[int, int]]
         columns = _PooledColumns(X, Y)
         return columns, (len(X), len(columns) - len(X))
     first, second = (
-        normalise_rows(validated(_named_estimator(), part, **row_options(part))) for part in (X, Y)
+        normalise_rows(validate_rows(_named_estimator(), part, **row_options(part)))
+        for part in (X, Y)
     )
     if first.shape[1] != second.shape[1]:
         raise InputError(
