@@ -34,6 +34,14 @@ def test_too_few_iterations_are_not_converged() -> None:
     assert (solution.status, solution.n_iter) == ("max_iter", 1)
 
 
+def test_no_iterations_return_the_start() -> None:
+    start = np.arange(1.0, PROBLEM.matrix.shape[1] + 1)
+    for first in (None, start):
+        solution = Gmres(max_iter=0).solve(PROBLEM, first)
+        assert (solution.status, solution.n_iter) == ("max_iter", 0)
+        np.testing.assert_array_equal(solution.weights, 0.0 if first is None else first)
+
+
 def test_start_at_the_solution_needs_no_iteration() -> None:
     solver = Gmres(tol=1e-6, max_iter=2000, restart=100)
     start = replace(solver, tol=1e-9).solve(PROBLEM).weights

@@ -88,10 +88,10 @@ class Gmres(Solver):
         rhs_norm = float(np.linalg.norm(rhs))
         if rhs_norm == 0.0:
             return np.zeros_like(rhs), 0, 0.0
-        if start.any():
-            # SciPy 1.12 would take a step even if it starts at the solution.
+        if start.any() or self.max_iter == 0:
             residual = float(np.linalg.norm(rhs - hessian(start))) / rhs_norm
-            if residual <= self.tol:
+            # SciPy 1.12 would take a step even if it starts at the solution.
+            if residual <= self.tol or self.max_iter == 0:
                 return start, 0, residual
         steps: list[float] = []
         restart = min(self.restart, self.max_iter)
