@@ -24,7 +24,7 @@ from gramless.selection.budget import (
     sampled_rows,
 )
 from gramless.selection.config import SearchConfig
-from gramless.solvers.objective import BYTES_A_WEIGHT
+from gramless.solvers.objective import BYTES_PER_WEIGHT
 
 from .tasks import make_task
 
@@ -159,7 +159,7 @@ def test_memory_limits_columns_times_outputs(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv(VARIABLE, "1e8")
     budget, reports = budget_of(n_outputs=100)
     most = budget.most_columns()
-    assert most == (10**8 - 80 * 1000 * 100) // (BYTES_A_WEIGHT * 100 + 48)
+    assert most == (10**8 - 80 * 1000 * 100) // (BYTES_PER_WEIGHT * 100 + 48)
     assert budget.fits(most)
     assert reports == []
     assert not budget.fits(most + 1)

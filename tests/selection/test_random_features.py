@@ -21,7 +21,7 @@ from gramless.selection.candidates.random_features import (
 )
 from gramless.selection.splits import Split, validation_splits
 from gramless.selection.task import SelectionTask
-from gramless.solvers.objective import BYTES_A_WEIGHT
+from gramless.solvers.objective import BYTES_PER_WEIGHT
 
 from .tasks import make_task
 
@@ -152,7 +152,7 @@ def test_memory_of_weights_limits_the_grids(monkeypatch: pytest.MonkeyPatch) -> 
     task = make_task(X, np.outer(y, np.ones(40)), feature_map=MANY, **options)
     plenty = fitted(task).feature_map.size
     assert task.budget.limits == []
-    monkeypatch.setenv(VARIABLE, str(80 * 600 * 40 + BYTES_A_WEIGHT * 40 * 5000))
+    monkeypatch.setenv(VARIABLE, str(80 * 600 * 40 + BYTES_PER_WEIGHT * 40 * 5000))
     result = fitted(make_task(X, task.data.targets, feature_map=MANY, **options))
     assert result.matrix.shape[1] < 6500
     assert result.feature_map.size < plenty

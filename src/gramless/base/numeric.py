@@ -75,7 +75,7 @@ def check_shape(name: str, values: ArrayLike, shape: tuple[int, ...]) -> FloatAr
     return array
 
 
-def check_weights(name: str, sample_weight: ArrayLike | None, n_rows: int) -> FloatArray:
+def check_sample_weight(name: str, sample_weight: ArrayLike | None, n_rows: int) -> FloatArray:
     """Return the sample weights of validation rows as float64, or ones for None.
 
     Raises InputError if there are no rows, if the shape is not (n_rows,), or unless the weights are

@@ -33,7 +33,7 @@ from gramless.solvers.hessian_subsampling import MEASURED_ROWS, WORTH_COPYING
 from gramless.solvers.line_search import AnyLine, Losses, derivatives
 from gramless.solvers.newton_cg import CurvatureFloor, NewtonCG, NewtonState
 from gramless.solvers.objective import columns
-from gramless.solvers.preconditioners import Inverse, default_rows, sampled_places
+from gramless.solvers.preconditioners import Inverse, default_sample_size, sampled_row_indices
 from gramless.solvers.vectors import add_times_by_row, matvec, rmatvec
 
 # Attributes that change from step to step, with their names in checkpoints.
@@ -379,8 +379,8 @@ class ClusterNewtonState(NewtonState):
         on one machine, None for all rows, whose positions are known.
         """
         n_rows = sum(counts)
-        n_sampled = default_rows(n_rows)
-        sample = sampled_places(n_rows, n_sampled)
+        n_sampled = default_sample_size(n_rows)
+        sample = sampled_row_indices(n_rows, n_sampled)
         if places is not None:
             sample = np.argsort(places)[sample]
         elif self.problem.order is not None:

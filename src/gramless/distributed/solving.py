@@ -21,8 +21,8 @@ from gramless.solvers.preconditioners import (
     Inverse,
     RowSample,
     SampledRows,
-    default_rows,
-    sampled_places,
+    default_sample_size,
+    sampled_row_indices,
 )
 
 
@@ -98,8 +98,8 @@ class ClusterProblem:
     def inverse(self) -> Inverse:
         """Return the approximate inverse of the Hessian from the same sample as on one machine."""
         n_rows = self.rows.n_rows
-        n_sampled = default_rows(n_rows)
-        sample = sampled_places(n_rows, n_sampled)
+        n_sampled = default_sample_size(n_rows)
+        sample = sampled_row_indices(n_rows, n_sampled)
         block = self.rows.take_rows(sample if self.order is None else self.order[sample])
         return self.inverse_of(block, block.weights, self.penalty, n_sampled >= n_rows)
 

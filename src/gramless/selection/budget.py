@@ -22,7 +22,7 @@ from gramless.matrices.stored import StoredBinnedMatrix
 from gramless.preprocessing.rows import Rows
 from gramless.selection.config import SearchConfig
 from gramless.selection.data import Data
-from gramless.solvers.objective import BYTES_A_WEIGHT
+from gramless.solvers.objective import BYTES_PER_WEIGHT
 
 GROWTH_SHARE = 0.4  # growth stops after this fraction of the time budget
 MIN_GROWTH_ROWS = 5  # with fewer rows, no grids can be grown at all
@@ -139,7 +139,7 @@ class Budget:
                 "fit fewer rows, outputs or classes at once",
             )
             bytes_left -= _BYTES_A_RESPONSE * n_responses
-        bytes_per_column = BYTES_A_WEIGHT * self.n_outputs
+        bytes_per_column = BYTES_PER_WEIGHT * self.n_outputs
         if user_memory_limit() is not None:
             bytes_per_column += _BYTES_A_BIN
         return max(1, bytes_left // bytes_per_column)

@@ -16,7 +16,7 @@ from gramless.matrices.stacked import with_ones
 from gramless.penalties import L2, ElasticNet, Penalty
 from gramless.preprocessing.rows import Rows
 from gramless.preprocessing.scaling import Scaler, ScalingKind
-from gramless.solvers.objective import Problem, check_weights
+from gramless.solvers.objective import Problem, check_weights_memory
 
 # ``score(predictions, targets, sample_weight)``; lower is better.
 Score = Callable[[Vector, Vector, NDArray[np.float64] | None], float]
@@ -101,7 +101,7 @@ class Data:
         self, matrix: FeatureMatrix, alpha: float, rows: NDArray[np.intp] | slice = slice(None)
     ) -> Problem:
         # Before targets are copied, which takes seconds with thousands of outputs.
-        check_weights(matrix.shape[1], self.n_outputs)
+        check_weights_memory(matrix.shape[1], self.n_outputs)
         penalty, weights = self.penalty(alpha), self.weights_of(rows)
         return Problem(matrix, self.targets[rows], penalty, sample_weight=weights)
 

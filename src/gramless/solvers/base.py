@@ -198,8 +198,9 @@ def require_ridge(problem: Problem, who: str) -> None:
 def check_options(options: object) -> None:
     """Raise InputError if a number among the fields of a solver or preconditioner is invalid.
 
-    Fields of type ``int`` must be whole numbers below 2**63 and those of type ``float`` finite;
-    none may be negative. ``n_jobs`` is checked when threads are started.
+    Fields of type ``int`` must be whole numbers below 2**63 and those of type ``float`` finite.
+    None may be negative, and sizes must be at least 1. ``n_jobs`` is checked when threads are
+    started.
     """
     who = type(options).__name__
     for field in fields(options):  # type: ignore[arg-type]
@@ -241,8 +242,8 @@ class State(Protocol):
 class Iterations:
     """An iterator over the iterations of a solver, which records their history.
 
-    ``status`` becomes that of the :class:`~gramless.solvers.objective.Solution` after the last
-    iteration; before, it is ``"stopped"``.
+    ``status`` is ``"stopped"`` until the last iteration. After it, ``status`` is ``"converged"``,
+    ``"max_iter"`` or ``"stalled"``, as in a :class:`~gramless.solvers.objective.Solution`.
     """
 
     def __init__(self, state: State, shape: tuple[int, ...], max_iter: int) -> None:
@@ -285,7 +286,7 @@ class Iterations:
 
 
 class IterativeSolver(Solver):
-    # The history has an entry for the start and one for each iteration.
+    """Base class of solvers whose history has an entry for the start and for each iteration."""
 
     max_iter: int
 

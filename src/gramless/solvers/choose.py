@@ -14,12 +14,12 @@ from gramless.matrices.stacked import stacked_parts, without_ones
 from gramless.matrices.transformed import WhitenedMatrix
 from gramless.solvers.base import Solver
 from gramless.solvers.cg import ConjugateGradient
-from gramless.solvers.direct import BYTES_A_NUMBER, Cholesky
+from gramless.solvers.direct import BYTES_PER_NUMBER, Cholesky
 from gramless.solvers.falkon import Falkon
 from gramless.solvers.gmres import Gmres
 from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.newton_cg import NewtonCG
-from gramless.solvers.preconditioners import Identity, SampledRows, default_rows
+from gramless.solvers.preconditioners import Identity, SampledRows, default_sample_size
 from gramless.solvers.random_descent import RandomDescent
 
 SOLVERS: dict[str, Solver] = {
@@ -125,7 +125,7 @@ def path_solver(
     if matrix.has_column_gram:
         is_direct_better, _ = Costs.of(matrix, n_outputs).compare(n_alphas, max_iter)
         if is_direct_better:
-            return Cholesky(n_jobs).prepared(matrix, row_weights)
+            return Cholesky(n_jobs).prepare(matrix, row_weights)
     sample = SampledRows().draw(matrix, row_weights)
     return ConjugateGradient(sample, tol, max_iter, n_jobs)
 
@@ -175,7 +175,7 @@ class Costs:
         gram *= size**2 * other
         kernel_values = inner.unwhitened()
         if kernel_values is None:
-            sample = default_rows(n_rows)
+            sample = default_sample_size(n_rows)
             start = sample**2 * (n + sample / 3) / _FACTOR_RATE
             return cls(size, what, gram, one_pass, start)
         values = n_rows * n * _KERNEL_VALUE_SECONDS
@@ -193,7 +193,7 @@ class Costs:
         direct, n_iter = self.direct(n_alphas), n_alphas * n_iter
         iterative = self.start_seconds + n_iter * self.iteration_seconds
         subject = f"{self.size:,} {self.what}, whose Gram matrix and factor"
-        needed = BYTES_A_NUMBER * self.size**2
+        needed = BYTES_PER_NUMBER * self.size**2
         if needed > (budget := large_array_budget_for(needed)):
             sizes = f"{needed / 1e9:.2g} GB of the {budget / 1e9:.2g} GB"
             return False, f"{subject} would need {sizes} that may be used"

@@ -29,13 +29,13 @@ from gramless.solvers.objective import (
 from gramless.solvers.preconditioners import FactorInverse
 from gramless.solvers.vectors import matvec, rmatvec
 
-# Relative residuals up to which refinement is skipped, and up to which a solution has converged.
+# Up to the first relative residual, refinement is skipped; up to the second, the solve converged.
 _SKIP_TOL, _CONVERGED_TOL = 1e-9, 1e-6
 # Tolerance of refinement: the gradient in the norm of the factor, relative to that at zero.
 _REFINEMENT_TOL = 1e-9
 _COLUMNS_PER_BLOCK = 64
-# Bytes per number of a Gram matrix, for the matrix and its factor.
-BYTES_A_NUMBER = 16
+# Bytes that a Gram matrix and its factor take together, per number of the matrix.
+BYTES_PER_NUMBER = 16
 _REMEDY = "use ConjugateGradient"
 
 
@@ -94,13 +94,13 @@ class Cholesky(Solver):
         the precision of the Gram matrix and of the refinement.
         """
         self.check_problem(problem)
-        prepared = self.prepared(problem.matrix, problem.row_weights)
+        prepared = self.prepare(problem.matrix, problem.row_weights)
         return prepared.solve(problem, start, callback)
 
-    def prepared(self, matrix: FeatureMatrix, row_weights: FloatArray) -> PreparedCholesky:
-        """Return a solver for any alpha and targets over one matrix, which keeps its Gram matrix.
+    def prepare(self, matrix: FeatureMatrix, row_weights: FloatArray) -> PreparedCholesky:
+        """Return a solver of problems over one matrix and row weights, with any alpha and targets.
 
-        The row weights are divided by their sum.
+        The Gram matrix is computed once and kept. The row weights are divided by their sum.
         """
         self.capabilities.check_matrix(matrix, "Cholesky")
         weights = row_weights / row_weights.sum()
@@ -288,6 +288,9 @@ def _descent_and_errors(problem: Problem, weights: Vector) -> tuple[Vector, Vect
 
 
 def check_gram_memory(size: int, what: str, who: str, remedy: str) -> None:
-    """Raise InputError if a Gram matrix and its factor do not fit into memory."""
+    """Raise InputError if a Gram matrix of ``size`` rows and its factor do not fit into memory.
+
+    ``what`` are its rows, and ``who`` is the solver, in the message.
+    """
     subject = f"{who}: the Gram matrix of {size:,} {what} and its factor"
-    check_memory(subject, BYTES_A_NUMBER * size**2, remedy)
+    check_memory(subject, BYTES_PER_NUMBER * size**2, remedy)

@@ -17,19 +17,20 @@ from gramless.losses import Loss
 from gramless.matrices.base import Vector
 from gramless.solvers.cg import Curvature, RowCurvature, SoftmaxCurvature
 
-# A number for each run: an output, or all outputs if they are coupled.
+# One number for each run. A run is an output, or all outputs together if the loss couples them.
 Numbers = FloatArray
 T = TypeVar("T")
 
+# Objectives are compared up to this relative rounding error.
 ROUNDING = 4 * np.finfo(float).eps
 _ARMIJO_SHARE = 1e-4  # a step must achieve at least this fraction of the linear decrease
 _MAX_HALVINGS = 30
 _MAX_DOUBLINGS = 60
 _MAX_REFINEMENTS = 3
-# A refinement must change a length by more than this share.
+# Lengths are refined only if that changes one of them by more than this share.
 _MIN_CHANGE = 0.05
-# Rows and responses in a block, at most. Exponentials are slow enough for small blocks to be worth
-# a thread, but threads with many very short arrays wait for the interpreter.
+# Maximum numbers of rows and responses in a block. Exponentials are so slow that small blocks are
+# worth a thread, but threads that work on very short arrays wait for the interpreter lock.
 _ROWS_PER_BLOCK, _NUMBERS_PER_BLOCK = 1 << 13, 1 << 16
 
 
@@ -53,7 +54,7 @@ class Losses:
         return self.row_weights[:, None] * self.loss.curvature(responses, self.targets)
 
     def curvature(self, responses: Vector) -> Curvature:
-        """Return the second derivative as an operator, which includes that between outputs."""
+        """Return the second derivative as an operator, including mixed derivatives of outputs."""
         if self.loss.coupled:
             return SoftmaxCurvature(self.row_weights, softmax(responses))
         return RowCurvature(self.curvatures(responses))
@@ -152,7 +153,8 @@ def search(
     """Return the step length of each run and the objective there; 0 if no length lowers it.
 
     At length 0 the objective is ``before``, up to ``rounding``, and its slope is ``slope``. The
-    curvature of ``flat`` runs is a guess: their steps are doubled while that helps.
+    curvature of ``flat`` runs is a guess, so their steps are doubled while that lowers the
+    objective. Newton steps along the line then refine the lengths.
     """
     lengths, objective = backtrack(line.value, before, slope, rounding)
     lengths, objective = _extend_flat(line, lengths, objective, rounding, flat)

@@ -27,9 +27,10 @@ from gramless.matrices.stacked import without_ones
 from gramless.penalties import Penalty
 from gramless.solvers.vectors import matvec
 
-# The start and the solution, their gradient, directions and products of these.
-BYTES_A_WEIGHT = 46
-_UNCHECKED_BYTES = 1 << 27  # looking up the memory budget is not worth it below
+# Bytes that a solver needs per weight: for the start, the solution, its gradient, directions and
+# their products.
+BYTES_PER_WEIGHT = 46
+_UNCHECKED_BYTES = 1 << 27  # below this many bytes, the memory budget is not looked up
 
 # Called as callback(iteration, weights) after each iteration; True stops the solver.
 Callback = Callable[[int, Vector], bool | None]
@@ -55,7 +56,7 @@ class Problem:
     Raises
     ------
     InputError
-        If the weights of all columns and outputs do not fit into memory.
+        If the weights of several outputs do not fit into memory.
 
     Examples
     --------
@@ -74,7 +75,7 @@ class Problem:
     sample_weight: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        check_weights(self.matrix.shape[1], columns(self.targets).shape[1])
+        check_weights_memory(self.matrix.shape[1], columns(self.targets).shape[1])
 
     @property
     def weights_shape(self) -> tuple[int, ...]:
@@ -137,8 +138,9 @@ class Solution:
     n_iter : int
         Number of iterations.
     history : list of dict
-        One entry for each iteration: ``objective`` and ``residual``, the norm of the
-        gradient in the solver's metric relative to the start, the largest of all outputs.
+        Entries for the start and for each iteration, or fewer if the solver does not
+        observe its iterations. Each has the ``objective`` and the ``residual``: the size of
+        the gradient as described for the solver's ``tol``, the largest of all outputs.
 
     Examples
     --------
@@ -152,8 +154,9 @@ class Solution:
     history: list[dict[str, float]] = field(default_factory=list, repr=False)
 
 
-def check_weights(n_columns: int, n_outputs: int) -> None:
-    needed = float(BYTES_A_WEIGHT) * n_columns * n_outputs
+def check_weights_memory(n_columns: int, n_outputs: int) -> None:
+    """Raise InputError if a fit of several outputs needs too much memory for their weights."""
+    needed = float(BYTES_PER_WEIGHT) * n_columns * n_outputs
     if n_outputs > 1 and needed > _UNCHECKED_BYTES:
         check_memory(
             f"A fit of {n_outputs:,} outputs over {n_columns:,} columns",

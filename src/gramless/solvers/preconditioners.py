@@ -21,13 +21,14 @@ from gramless.solvers.factor import BorderedFactor, cholesky_solve
 from gramless.solvers.objective import Problem
 from gramless.solvers.vectors import add_rmatvec, matvec, weighted_inner
 
-# m sampled rows resolve eigenvalues down to _RESOLUTION / m of the trace.
+# m sampled rows resolve eigenvalues down to _RESOLUTION / m of the trace. If all rows are sampled,
+# only rounding limits the resolution.
 _RESOLUTION = 0.4
-_ALL_ROWS_RESOLUTION = 1e-9  # relative to the trace; only rounding limits a sample of all rows
-_ROWS_PER_ROOT = 5.0  # sampled rows, times the square root of the number of rows
+_ALL_ROWS_RESOLUTION = 1e-9
+_ROWS_PER_ROOT = 5.0  # a sample has this many times the square root of the number of rows
 _MIN_ROWS, _MAX_ROWS = 256, 2048
-# Dense rows are held in float32 and float64 (4 + 8 bytes); the Gram matrix unweighted and weighted
-# (8 + 8).
+# Bytes of a sample: dense rows are held in float32 and float64 (4 + 8 per number), and the Gram
+# matrix unweighted and weighted (8 + 8 per pair of rows).
 _BYTES_PER_NUMBER, _BYTES_PER_PAIR = 12, 16
 _MIN_ROWS_IN_LITTLE_MEMORY = 64
 
@@ -73,7 +74,10 @@ def energy(
     coefficients: Vector | None = None,
     n_jobs: int | None = None,
 ) -> Vector:
-    """Return ``residual' inverse residual`` of each column, (K,)."""
+    """Return ``residual' inverse residual`` of each output, (K,), at least 0.
+
+    ``coefficients`` are those of the residual, which are computed if they are not given.
+    """
     if coefficients is None:
         coefficients = inverse.coefficients(residual)
     if isinstance(inverse, SampledInverse):
@@ -184,14 +188,14 @@ class SampledRows(Preconditioner, Stateful):
     ``M = Z_m' S_m Z_m + mu I`` shares the large eigenvalues of the Hessian. Because m rows
     cannot distinguish eigenvalues below about 1/m from zero, ``mu`` is 0.4/m times the mean
     squared norm of a row, or alpha if that is larger. By the Woodbury identity,
-    ``M^-1 = (I - Z_m' C Z_m) / mu`` with an m x m matrix C. A sample of all rows gives the
-    Hessian itself.
+    ``M^-1 = (I - Z_m' C Z_m) / mu`` with an m x m matrix C. If all rows are sampled, 0.4/m is
+    replaced by 1e-9, and M is the Hessian itself unless alpha is smaller.
 
     Parameters
     ----------
     n_rows : int, optional
         Size of the sample. By default, 5 times the square root of the number of rows, at
-        least 256 and at most 2,048; less if the user's memory budget is too small.
+        least 256 and at most 2,048; less, down to 64, if the user's memory budget is too small.
 
     Notes
     -----
@@ -218,15 +222,15 @@ class SampledRows(Preconditioner, Stateful):
         candidates = np.flatnonzero(row_weights)
         n_wanted = self.n_rows
         if n_wanted is None:
-            n_wanted = default_rows(len(candidates))
+            n_wanted = default_sample_size(len(candidates))
             if user_memory_limit() is not None:
-                # A sample takes at most half of the user's budget: the most rows m are the positive
-                # root of 16 m^2 + per_row m = budget / 2.
+                # A sample takes at most half of the user's budget: the maximum number m of rows is
+                # the positive root of 16 m^2 + per_row m = budget / 2.
                 per_row = _BYTES_PER_NUMBER * matrix.shape[1] if matrix.has_column_gram else 0
                 half = per_row / (2 * _BYTES_PER_PAIR)
-                most = np.sqrt(half**2 + 0.5 * large_array_budget() / _BYTES_PER_PAIR) - half
-                n_wanted = min(n_wanted, max(_MIN_ROWS_IN_LITTLE_MEMORY, int(most)))
-        chosen = candidates[sampled_places(len(candidates), n_wanted)]
+                max_rows = np.sqrt(half**2 + 0.5 * large_array_budget() / _BYTES_PER_PAIR) - half
+                n_wanted = min(n_wanted, max(_MIN_ROWS_IN_LITTLE_MEMORY, int(max_rows)))
+        chosen = candidates[sampled_row_indices(len(candidates), n_wanted)]
         rows = matrix.take_rows(chosen)
         return RowSample(self, chosen, rows, rows.row_gram(), len(chosen) == len(candidates))
 
@@ -272,8 +276,10 @@ class RowSample(Preconditioner):
         return last
 
 
-def sampled_places(n_rows: int, n_wanted: int) -> NDArray[np.intp]:
-    """Return the sorted indices of a sample of rows, the same on each call; at most all rows.
+def sampled_row_indices(n_rows: int, n_wanted: int) -> NDArray[np.intp]:
+    """Return the sorted indices of a sample of rows, which is the same on each call.
+
+    They are the indices of all rows if no fewer are wanted.
 
     Examples
     --------
@@ -291,5 +297,5 @@ def resolution(n_rows: int) -> float:
     return _RESOLUTION / n_rows
 
 
-def default_rows(n_rows: int) -> int:
+def default_sample_size(n_rows: int) -> int:
     return int(np.clip(_ROWS_PER_ROOT * np.sqrt(n_rows), _MIN_ROWS, _MAX_ROWS))

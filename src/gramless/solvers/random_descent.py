@@ -20,7 +20,7 @@ from gramless.matrices.base import Vector
 from gramless.solvers.base import Capabilities, IterativeSolver
 from gramless.solvers.objective import Problem, columns
 
-_DRAWS = 1 << 16  # coordinates drawn at once
+_DRAWS_PER_BLOCK = 1 << 16  # number of coordinates that are drawn at a time
 _CODES: dict[type[Loss], int] = {
     **{Squared: loops.SQUARED, SquaredHinge: loops.SQUARED_HINGE, Logistic: loops.LOGISTIC},
     **{Huber: loops.HUBER, SmoothPinball: loops.PINBALL},
@@ -199,7 +199,7 @@ class _Output(ABC):
         return mean + self.problem.penalty.value(self.weights)
 
     def arguments(self, curvatures: FloatArray) -> tuple[object, ...]:
-        # The arguments of both loops after the draws.
+        # The arguments that both loops take after the drawn coordinates.
         stored, targets = self.stored, self.problem.targets
         rows = self.row_weights, targets, self.responses
         return stored.matrix, *rows, curvatures, stored.loss, self.penalty, self.weights
@@ -223,7 +223,7 @@ class SimultaneousSteps(_Output):
         self.curvatures = (1.0 + max(0.0, excess)) * stored.curvatures
         self.order = np.arange(n_columns)
         self.generator = stream(seed, "random descent")
-        self.steps_per_draw = max(1, _DRAWS // max(1, tau))
+        self.steps_per_draw = max(1, _DRAWS_PER_BLOCK // max(1, tau))
 
     def step(self, n_steps: int) -> None:
         n_drawn, arguments = self.steps_per_draw, self.arguments(self.curvatures)
@@ -256,8 +256,8 @@ class SharedSteps(_Output):
         arguments = self.arguments(self.stored.curvatures)
 
         def work(generator: np.random.Generator, n_updates: int) -> None:
-            for done in range(0, n_updates, _DRAWS):
-                drawn = generator.integers(n_columns, size=min(_DRAWS, n_updates - done))
+            for done in range(0, n_updates, _DRAWS_PER_BLOCK):
+                drawn = generator.integers(n_columns, size=min(_DRAWS_PER_BLOCK, n_updates - done))
                 loops.shared_steps(drawn, *arguments)
 
         shares = [(n_columns + k) // n_threads for k in range(n_threads)]

@@ -17,7 +17,7 @@ from gramless.loops import coordinate_descent, grid_descent
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.row_lists import RowLists
 from gramless.penalties import Penalty
-from gramless.solvers.direct import BYTES_A_NUMBER, check_gram_memory
+from gramless.solvers.direct import BYTES_PER_NUMBER, check_gram_memory
 from gramless.solvers.vectors import matvec
 
 
@@ -27,8 +27,8 @@ class Task:
 
     The model is ``sum_i slopes_i d_i + curvatures_i d_i^2 / 2 + penalty``, where d is the change of
     the responses. The ``gradient`` of the loss is that of all columns; those from ``n_penalised``
-    on are free. ``orders`` draws the order of each sweep. For ``tols`` and ``max_sweeps``, see
-    :meth:`BinDescent.descend`.
+    on are free. ``orders`` draws the order of each sweep, and ``max_sweeps`` limits their number.
+    For ``tols``, see :meth:`BinDescent.descend`.
     """
 
     output: int
@@ -43,7 +43,7 @@ class Task:
     max_sweeps: int
     orders: np.random.Generator
 
-    def moved(self, after: Vector, sweeps: int) -> Move:
+    def make_move(self, after: Vector, sweeps: int) -> Move:
         return Move(self.output, self.columns, self.weights, after, sweeps)
 
 
@@ -64,6 +64,8 @@ class Move:
 
 @dataclass(frozen=True)
 class BinDescent:
+    """Descent over bins of grids, by lists of the rows of each bin."""
+
     lists: RowLists
     n_jobs: int | None
 
@@ -102,7 +104,7 @@ class BinDescent:
 
         is_small = int(sizes.sum()) < worth_threads
         run_together(sweep, 1 if is_small else min(thread_count(self.n_jobs), n_parts))
-        return task.moved(weights, grid_descent.turns_taken(state) // len(grids))
+        return task.make_move(weights, grid_descent.turns_taken(state) // len(grids))
 
     def add_responses(self, moves: list[Move], out: Vector) -> None:
         """Add the changes of the responses to ``out`` (K, n_rows)."""
@@ -144,11 +146,13 @@ class BinDescent:
 
 
 _MIN_SWEEPS_PER_JUMP = 5
-# With one sweep for this number of columns, sweeps cost as much as a jump.
+# A jump over n columns costs as much as n / 30 sweeps, so that sweeps and jumps take equal time.
 _COLUMNS_PER_SWEEP = 30
-# The Gram matrix grows by at least this factor, so that it is seldom recomputed.
-_GROWTH = 1.5
-_WORTH_ALL = 0.5  # above this share of the columns, the Gram matrix of all columns is computed
+# When columns are missing, the Gram matrix is recomputed for this many times as many columns, if
+# they fit into memory, so that it is seldom recomputed.
+_GRAM_GROWTH = 1.5
+# The Gram matrix of all columns is computed if more than this share is wanted.
+_ALL_COLUMNS_SHARE = 0.5
 
 _REMEDY = "raise alpha for fewer columns, or use RandomDescent, which needs no Gram matrix"
 
@@ -183,7 +187,7 @@ class GramDescent:
             gram = self._gram_of(group)
 
             def descend(task: Task, gram: _WeightedGram = gram) -> Move:
-                return _descend(task, gram.of(task.columns))
+                return _minimise_on_gram(task, gram.of(task.columns))
 
             with one_blas_thread():
                 moves += map_blocks(descend, [(task,) for task in group], self.n_jobs)
@@ -203,22 +207,30 @@ class GramDescent:
         if cached is not None and np.array_equal(curvatures, cached.curvatures):
             if np.isin(columns, cached.columns, assume_unique=True).all():
                 return cached
-            columns = _extend(np.union1d(columns, cached.columns), len(cached.columns), tasks)
+            columns = _add_promising_columns(
+                np.union1d(columns, cached.columns), len(cached.columns), tasks
+            )
         check_gram_memory(len(columns), "columns in a working set", "GridDescent", _REMEDY)
-        # Free the old matrix before the new one is computed.
+        # The old matrix is freed before the new one is allocated.
         self.cached = cached = None
         gram = self.matrix.column_gram(curvatures, columns)
         self.cached = _WeightedGram(curvatures, columns, gram)
         return self.cached
 
 
-def _extend(columns: IntArray, n_cached: int, tasks: list[Task]) -> IntArray:
-    """Add the columns most likely to be needed next: those with the largest gradients."""
+def _add_promising_columns(columns: IntArray, n_cached: int, tasks: list[Task]) -> IntArray:
+    """Add the columns most likely to be needed next, which have the largest gradients.
+
+    The result is all columns if more than half are wanted and their Gram matrix fits into memory,
+    and ``columns`` if memory allows no more.
+    """
     slopes = np.max([np.abs(task.gradient) for task in tasks], axis=0)
-    n_bytes = large_array_budget_for(BYTES_A_NUMBER * len(slopes) ** 2)
-    max_columns = min(len(slopes), int(np.sqrt(n_bytes / BYTES_A_NUMBER)))
-    n_wanted = int(_GROWTH * n_cached)
-    if max(n_wanted, len(columns)) > _WORTH_ALL * len(slopes) and max_columns == len(slopes):
+    n_bytes = large_array_budget_for(BYTES_PER_NUMBER * len(slopes) ** 2)
+    max_columns = min(len(slopes), int(np.sqrt(n_bytes / BYTES_PER_NUMBER)))
+    n_wanted = int(_GRAM_GROWTH * n_cached)
+    if max(n_wanted, len(columns)) > _ALL_COLUMNS_SHARE * len(slopes) and max_columns == len(
+        slopes
+    ):
         return np.arange(len(slopes))
     n_more = min(n_wanted, max_columns) - len(columns)
     if n_more <= 0:
@@ -236,8 +248,8 @@ def _group_by_curvatures(tasks: list[Task]) -> Iterator[list[Task]]:
             first = last
 
 
-def _descend(task: Task, gram: FloatArray) -> Move:
-    """Alternate sweeps and jumps until all weights are near the minimum of the model."""
+def _minimise_on_gram(task: Task, gram: FloatArray) -> Move:
+    """Alternate sweeps and jumps until all weights are near the minimum, or out of sweeps."""
     is_penalised = task.columns < task.n_penalised
     l1, l2 = (np.where(is_penalised, c, 0.0) for c in (task.penalty.l1, task.penalty.l2))
     gradient, weights = task.gradient[task.columns], task.weights.copy()
@@ -250,7 +262,7 @@ def _descend(task: Task, gram: FloatArray) -> Move:
         sweeps += quadratic.sweep(task.orders.permuted(order, axis=1), tol)
         if quadratic.distance() > tol:
             quadratic.jump()
-    return task.moved(quadratic.weights, sweeps)
+    return task.make_move(quadratic.weights, sweeps)
 
 
 @dataclass

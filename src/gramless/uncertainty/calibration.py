@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gramless.base.arrays import inner
 from gramless.base.errors import InputError
-from gramless.base.numeric import check_numbers, check_shape, check_weights
+from gramless.base.numeric import check_numbers, check_sample_weight, check_shape
 from gramless.base.state import Stateful, array_in, number_in, require
 from gramless.base.threads import one_blas_thread
 from gramless.solvers.objective import columns
@@ -108,7 +108,7 @@ class Calibration(Stateful):
             raise InputError(
                 "Calibration: targets must be -1 and 1, with one 1 per row of several columns."
             )
-        weights = check_weights("Calibration", sample_weight, len(z))
+        weights = check_sample_weight("Calibration", sample_weight, len(z))
         has_weight = weights > 0
         z, is_true, weights = columns(z)[has_weight], is_true[has_weight], weights[has_weight]
         knots = _place_knots(z, is_true, weights)

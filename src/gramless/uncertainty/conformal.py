@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
-from gramless.base.numeric import check_numbers, check_shape, check_weights
+from gramless.base.numeric import check_numbers, check_sample_weight, check_shape
 from gramless.base.state import Stateful, array_in, require
 from gramless.losses import Loss, Poisson, SmoothPinball
 from gramless.solvers.objective import columns
@@ -62,7 +62,7 @@ class Conformal(Stateful):
         3.0
         """
         scores = check_numbers("Conformal: scores", scores)
-        weights = check_weights("Conformal", sample_weight, len(scores))
+        weights = check_sample_weight("Conformal", sample_weight, len(scores))
         scores, weights = scores[weights > 0], weights[weights > 0]
         order = np.argsort(scores, axis=0, kind="stable")
         masses = np.cumsum(weights[order], axis=0)
