@@ -86,7 +86,7 @@ def sample_cases(matrix: BinnedMatrix) -> list[Case]:
         add(scipy_name, lambda: (csr @ transposed).toarray(), stored, None),
         add(
             "count_shared",
-            lambda: loops.count_shared(codes, 0, n_rows, counts),
+            lambda: loops.count_shared_bins(codes, 0, n_rows, counts),
             codes.nbytes,
             scipy_name,
         ),

@@ -223,7 +223,7 @@ def test_count_shared_does_not_depend_on_blocks(codes, data):
     cuts = sorted(data.draw(st.lists(st.integers(0, n_rows), max_size=4)))
     counts = np.full((n_rows, n_rows), np.nan, np.float32)
     for first, last in data.draw(st.permutations([*zip([0, *cuts], [*cuts, n_rows], strict=True)])):
-        gather.count_shared(codes, first, last, counts)
+        gather.count_shared_bins(codes, first, last, counts)
     np.testing.assert_array_equal(counts, shared_bins(codes))
 
 
@@ -233,7 +233,7 @@ def test_block_of_rows_writes_only_its_pairs(codes, data):
     first = data.draw(st.integers(0, n_rows))
     last = data.draw(st.integers(first, n_rows))
     counts = np.full((n_rows, n_rows), np.nan, np.float32)
-    gather.count_shared(codes, first, last, counts)
+    gather.count_shared_bins(codes, first, last, counts)
     later = np.maximum.outer(np.arange(n_rows), np.arange(n_rows))
     written = (first <= later) & (later < last)
     np.testing.assert_array_equal(np.isnan(counts), ~written)
@@ -246,5 +246,5 @@ def test_every_bit_of_a_code_counts_and_sums_do_not_wrap(dtype):
     bits = np.iinfo(dtype).bits
     codes = np.repeat((dtype(1) << np.arange(bits).astype(dtype))[:, None], 1000, axis=1)
     counts = np.empty((bits, bits), np.float32)
-    gather.count_shared(readonly(codes), 0, bits, counts)
+    gather.count_shared_bins(readonly(codes), 0, bits, counts)
     np.testing.assert_array_equal(counts, 1000 * np.eye(bits))

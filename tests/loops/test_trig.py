@@ -48,13 +48,13 @@ def paired_twin(angles: NDArray[Any]) -> NDArray[np.longdouble]:
 
 def paired(angles: NDArray[Any], scale: float = 1.0) -> NDArray[Any]:
     out = np.full((len(angles), 2 * angles.shape[1]), 77, angles.dtype)
-    trig.paired(angles, len(angles), angles.dtype.type(scale), out, 0, 0)
+    trig.write_cosines_and_sines(angles, len(angles), angles.dtype.type(scale), out, 0, 0)
     return out
 
 
 def cosines(angles: NDArray[Any], scale: float = 1.0) -> NDArray[Any]:
     out = np.full(angles.shape, 77, angles.dtype)
-    trig.cosines(angles, len(angles), angles.dtype.type(scale), out, 0, 0)
+    trig.write_cosines(angles, len(angles), angles.dtype.type(scale), out, 0, 0)
     return out
 
 
@@ -116,7 +116,7 @@ def test_any_angles_are_accurate(values: list[float], scale: float) -> None:
 @pytest.mark.parametrize(("n", "dtype"), each_value([1, 7, 16, 33], PRECISIONS))
 def test_only_the_given_range_is_written(n: int, dtype: type) -> None:
     angles = np.random.default_rng(n).normal(size=(5, 40)).astype(dtype)
-    for loop, columns in ((trig.paired, 2), (trig.cosines, 1)):
+    for loop, columns in ((trig.write_cosines_and_sines, 2), (trig.write_cosines, 1)):
         whole = paired(angles) if columns == 2 else cosines(angles)
         out = np.full((9, columns * (3 + n)), 77, dtype)
         loop(angles, 4, dtype(1.0), out, 2, 3)

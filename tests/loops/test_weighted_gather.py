@@ -183,14 +183,14 @@ def test_sum_shared_matches_numpy(problem, data):
     first = data.draw(st.integers(0, n_rows))
     sums = np.full((n_rows, n_rows), np.nan)
     for a, b in ((first, n_rows), (0, first)):
-        loops.sum_shared(readonly(codes), stored, a, b, sums)
+        loops.write_row_products(readonly(codes), stored, a, b, sums)
     np.testing.assert_array_equal(sums * problem.unit**2, expected)
 
 
 @loop
 def read_all(stored, out):
     for i in range(len(stored)):
-        out[i] = loops.number(stored[i])
+        out[i] = loops.widen(stored[i])
 
 
 def test_every_half_precision_value_is_read():

@@ -476,11 +476,11 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
                 for table, codes in categories:
                     sums[: b - a, : last - first] += table[codes[a:b], first:last]
                 if first < n_pairs:
-                    trig.paired(sums, b - a, scale, out, a, first)
+                    trig.write_cosines_and_sines(sums, b - a, scale, out, a, first)
                 if last > n_pairs:
                     n_paired = max(n_pairs - first, 0)
                     single = np.ascontiguousarray(sums[:, n_paired:])
-                    trig.cosines(single, b - a, scale, out, a, n_pairs + first + n_paired)
+                    trig.write_cosines(single, b - a, scale, out, a, n_pairs + first + n_paired)
 
     def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
         is_auto = self.sampling == "auto" and n_inputs >= _MIN_STRUCTURED_INPUTS

@@ -73,7 +73,7 @@ def fetch_add(typing_context, array, index, value):
 def exchange(typing_context, array, index, expected, value):
     """Set ``array[index]``, an int64, to ``value`` if it is ``expected`` (``seq_cst``).
 
-    Returns whether it was.
+    Returns whether ``array[index]`` was ``expected``.
     """
 
     def instruction(builder, address, *numbers):

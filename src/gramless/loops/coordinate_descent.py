@@ -12,7 +12,7 @@ import numpy as np
 from gramless.loops import atomics
 from gramless.loops.compile import allocating_loop, loop
 
-SQUARED, SQUARED_HINGE, LOGISTIC, HUBER, PINBALL = range(5)
+SQUARED, SQUARED_HINGE, LOGISTIC, HUBER, PINBALL = range(5)  # numbers of the losses
 
 
 @loop
@@ -35,8 +35,8 @@ def sweep(gram, gradient, weights, l1, l2, orders, tol):
 
     The objective is ``gradient d + d' gram d / 2`` in the change ``d`` of the weights, plus the
     penalties ``l1`` (n,) and ``l2`` (n,) of the weights; ``weights`` and ``gradient`` are updated.
-    ``orders`` are (n_sweeps, n). Sweeps end when all changes, in units of the gradient, are below
-    ``tol``.
+    ``orders`` are (n_sweeps, n). Sweeps end early if all changes, in units of the gradient, are at
+    most ``tol``.
     """
     n_sweeps, n = orders.shape
     for s in range(n_sweeps):
@@ -59,7 +59,8 @@ def sweep(gram, gradient, weights, l1, l2, orders, tol):
 def loss_gradient(code, p, q, z, y):
     """Return ``dL/dz`` of one row for the loss ``code`` with the parameters ``p`` and ``q``.
 
-    For Huber, ``p`` is the threshold. For pinball, ``p`` is the quantile and ``q`` the width.
+    For Huber, ``p`` is the threshold. For pinball, ``p`` is the quantile and ``q`` the largest
+    distance from the corner at which the loss is smoothed. Other losses have no parameters.
     """
     if code == SQUARED:
         return z - y

@@ -34,7 +34,7 @@ def add_responses(rows, panels, n_frequencies, scale, weights, room, out):
             _add_single(sums, scale, of_cosines, of_sines, out.reshape(-1))
             continue
         part = features[: n_rows * 2 * n].reshape((n_rows, 2 * n))
-        trig.paired(sums, n_rows, scale, part, top, top)
+        trig.write_cosines_and_sines(sums, n_rows, scale, part, top, top)
         out += np.dot(part, part_weights)
 
 

@@ -87,15 +87,15 @@ def add_to_four(out, value, a, b, c, d):
 def scatter_add_few(codes, stride, starts, values, out):
     """Compute :func:`scatter_add`, faster if bins are few and consecutive rows often share one.
 
-    Additions to the same bin wait for each other, and eight grids per pass are eight independent
-    chains of additions.
+    Additions to the same bin wait for each other. Eight grids per pass are eight independent chains
+    of additions, so the processor can work on one while another waits.
     """
     n_grids, n_rows = len(starts), np.uint64(len(values))
     full = n_grids - n_grids % 8
     c, one_stride = codes, np.uint64(stride)
     two, three, four = np.uint64(2 * stride), np.uint64(3 * stride), np.uint64(4 * stride)
     five, six, seven = np.uint64(5 * stride), np.uint64(6 * stride), np.uint64(7 * stride)
-    # This is 1, but if the compiler knew, it would run out of registers.
+    # The step is 1, but if the compiler knew that, it would run out of registers.
     step = np.uint64(codes.strides[0] // codes.itemsize)
     for r in range(0, full, 8):
         s0, s1, s2, s3 = starts[r], starts[r + 1], starts[r + 2], starts[r + 3]
@@ -247,8 +247,8 @@ def add_row_products(codes, stride, n_bins, first, last, rows, values, sums, out
     """Add to each row of ``out`` the ``values`` of the rows that share its bins.
 
     The bins are those of the grids ``first:last``, four per pass. ``values`` (m, K) belong to the
-    row numbers ``rows`` (m,), ``out`` is (n_rows, K), and K is a multiple of 4. ``sums`` is flat
-    scratch memory of (4, most bins + 1, K). Rows do not share code 0.
+    rows with the indices ``rows`` (m,), ``out`` is (n_rows, K), and K is a multiple of 4. ``sums``
+    is flat scratch memory of (4, maximum number of bins + 1, K). Code 0 is not a bin.
     """
     n_rows, width = out.shape
     room = len(sums) // 4
@@ -288,11 +288,11 @@ def add_row_products(codes, stride, n_bins, first, last, rows, values, sums, out
 
 
 @loop
-def count_shared(codes, first, last, counts):
-    """Count the grids in which rows ``first:last`` share a bin with each earlier row.
+def count_shared_bins(codes, first, last, counts):
+    """Count the grids in which each of the rows ``first:last`` and each earlier row share a bin.
 
-    ``codes`` are (n_rows, n_grids); code 0 is not counted. Both triangles of ``counts`` are
-    written.
+    ``codes`` are (n_rows, n_grids); code 0 is not a bin. Both triangles of ``counts`` are written,
+    and the diagonal.
     """
     n_grids = codes.shape[1]
     for i in range(first, last):

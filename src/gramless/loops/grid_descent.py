@@ -20,8 +20,9 @@ _LINE = 8  # numbers in a cache line; each number of the state has its own line
 # current turn, and the claims of the parts.
 _TURN, _LAST, _DONE, _CLAIMS = 0, _LINE, 2 * _LINE, 3 * _LINE
 
-_PATIENCE = 300  # polls of the state, some 20 ns each, before a thread takes the part of another
-_LONG = 2000  # polls before a thread yields its processor
+# A thread polls the state this many times, at about 20 ns each, before it takes over the part of
+# another thread, and before it yields its processor.
+_POLLS_BEFORE_TAKEOVER, _POLLS_BEFORE_YIELD = 300, 2000
 
 
 def descent_state(n_turns: int, n_parts: int) -> NDArray[np.int64]:
@@ -87,7 +88,7 @@ def _sum_rows(listed, first, last, values):
 
 @loop
 def sum_columns(starts, grids, columns, rows, bounds, parts, values, p, vector, out):
-    """Set ``out`` to the squares of the selected columns times part p of ``vector``."""
+    """Set ``out[k]`` to the inner product of the squared column k with part p of ``vector``."""
     part = vector[parts[p] : parts[p + 1]]
     for g in range(len(grids)):
         grid = grids[g]
@@ -149,7 +150,10 @@ def _move_grid(
 
 @loop
 def _claim(state, turn, thread, n_threads, n_parts, any_part):
-    """Claim a part of this turn, of those of the thread or of all; return -1 if none is left."""
+    """Claim and return a part of this turn, or return -1 if none is left.
+
+    The part is one of the thread's or, if ``any_part``, one of all parts.
+    """
     first = 0 if any_part else n_parts * thread // n_threads
     last = n_parts if any_part else n_parts * (thread + 1) // n_threads
     for p in range(first, last):
@@ -159,28 +163,28 @@ def _claim(state, turn, thread, n_threads, n_parts, any_part):
 
 
 @loop
-def _end_turn(state, turn, n_grids, moved, tols, least, worst):
+def _end_turn(state, turn, n_grids, moved, tols, n_cheap_sweeps, worst):
     """Record the largest change of the sweep; if it is small, make the next turn the last."""
     worst[0] = max(worst[0], moved)
     if (turn + 1) % n_grids == 0:
         worst[1] = worst[0]
         worst[0] = 0.0
-        if worst[1] <= (tols[1] if turn + 1 < least * n_grids else tols[0]):
+        if worst[1] <= (tols[1] if turn + 1 < n_cheap_sweeps * n_grids else tols[0]):
             store(state, _LAST, turn + 1)
 
 
 @loop
 def descend(
     orders, starts, grids, columns, rows, bounds, parts, values, curvature, weights,
-    l1, l2, n_penalised, slopes, row_curvatures, stride, tols, least, sums, changes,
+    l1, l2, n_penalised, slopes, row_curvatures, stride, tols, n_cheap_sweeps, sums, changes,
     worst, state, thread, n_threads,
 ):  # fmt: skip
     """Sweep over the selected columns until changes are small.
 
     The objective is ``sum_i slopes_i d_i + row_curvatures_i d_i^2 / 2`` in the change ``d`` of the
     responses, plus the penalty. ``slopes`` are updated with the weights. Sweeps end when all
-    changes, in units of the gradient, are below ``tols[0]``, or below ``tols[1]`` in the first
-    ``least`` sweeps.
+    changes, in units of the gradient, are at most ``tols[0]``, or at most ``tols[1]`` before sweep
+    ``n_cheap_sweeps``.
 
     Each turn updates one grid. First, the slopes of each part of the rows are updated by the
     changes of the previous grid and summed over the bins of the current grid. The thread that
@@ -190,25 +194,25 @@ def descend(
 
     ``orders`` (n_sweeps, n_grids) are the orders of the grids; ``curvature`` and ``weights`` belong
     to the selected columns. The curvature of row i is at ``i * stride``, with stride 0 if all are
-    equal. ``sums`` (n_parts, most selected columns in a grid) and ``changes`` (most,) are scratch
-    memory; ``worst`` (2,) starts at zero; all threads share the ``state`` of
-    :func:`descent_state`.
+    equal. With m the maximum number of selected columns in a grid, ``sums`` (n_parts, m) and
+    ``changes`` (m,) are scratch memory; ``worst`` (2,) starts at zero; all threads share the
+    ``state`` of :func:`descent_state`.
     """
     n_grids, n_parts = len(grids), len(parts) - 1
     first_part = n_parts * thread // n_threads
     last_part = n_parts * (thread + 1) // n_threads
-    turn, waited, alone = load(state, _TURN), 0, False
+    turn, waited, took_over = load(state, _TURN), 0, False
     while turn <= load(state, _LAST):
-        p = _claim(state, turn, thread, n_threads, n_parts, waited >= _PATIENCE)
+        p = _claim(state, turn, thread, n_threads, n_parts, waited >= _POLLS_BEFORE_TAKEOVER)
         if p < 0:
             waited += 1
-            if waited < _LONG:
+            if waited < _POLLS_BEFORE_YIELD:
                 pause()
             else:
                 # The missing part may belong to a thread that the system does not run now.
                 yield_thread()
         else:
-            alone = alone or not first_part <= p < last_part
+            took_over = took_over or not first_part <= p < last_part
             if turn > 0:
                 before = orders[(turn - 1) // n_grids, (turn - 1) % n_grids]
                 _apply_part(
@@ -225,9 +229,10 @@ def descend(
                         g, starts, grids, columns, values, curvature, weights,
                         l1, l2, n_penalised, sums, changes,
                     )  # fmt: skip
-                    _end_turn(state, turn, n_grids, moved, tols, least, worst)
+                    _end_turn(state, turn, n_grids, moved, tols, n_cheap_sweeps, worst)
                 store(state, _DONE, 0)
                 store(state, _TURN, turn + 1)
         now = load(state, _TURN)
         if now != turn:
-            turn, waited, alone = now, _PATIENCE if alone else 0, False
+            # After a takeover, the other thread is probably still delayed: do not wait again.
+            turn, waited, took_over = now, _POLLS_BEFORE_TAKEOVER if took_over else 0, False

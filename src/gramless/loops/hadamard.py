@@ -92,12 +92,12 @@ def project_blocks(rows, signs, orders, factors, scales, room, starts, sums):
                 twice[j] = once[orders[k, j]]
             multiply_octonions(factors[k], twice, once)
             transform_row(once)
-            _spread(once, starts[k * p :], scales[k * p :], sums[i, k * p :])
+            _write_frequencies(once, starts[k * p :], scales[k * p :], sums[i, k * p :])
 
 
 @loop
-def _spread(numbers, starts, scales, sums):
-    """Write starts plus scaled numbers in the order of frequencies, up to the last scale."""
+def _write_frequencies(numbers, starts, scales, sums):
+    """Write starts plus scaled numbers in the order of frequencies, one for each scale."""
     apart = len(numbers) // 8
     n = min(len(numbers), len(scales))
     for b in range(n // 8):
@@ -113,11 +113,11 @@ def _transform_lanes(vectors, row, at):
     """Transform ``LANES`` numbers of a flat row, from ``at`` on."""
     numbers = vectors.load(0, at)
     for half in (1, 2, 4, 8):
-        numbers = _stage(vectors.builder, numbers, half)
+        numbers = _butterflies(vectors.builder, numbers, half)
     vectors.store(numbers, 0, at)
 
 
-def _stage(builder: ir.IRBuilder, numbers: ir.Value, half: int) -> ir.Value:
+def _butterflies(builder: ir.IRBuilder, numbers: ir.Value, half: int) -> ir.Value:
     """Return sums and differences of the pairs of numbers at distance ``half``."""
     kind = numbers.type
     others = ir.VectorType(ir.IntType(32), LANES)([j ^ half for j in range(LANES)])
@@ -127,7 +127,7 @@ def _stage(builder: ir.IRBuilder, numbers: ir.Value, half: int) -> ir.Value:
 
 
 def _multiply(vectors, first, second, product, n, at):
-    """Multiply ``lanes`` octonions from number ``at`` on; n is the number of all."""
+    """Multiply the octonions ``at`` to ``at + lanes - 1`` of n."""
     builder = vectors.builder
 
     def number(c):

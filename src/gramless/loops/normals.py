@@ -15,7 +15,7 @@ from numba.extending import intrinsic, register_jitable
 
 from gramless.loops.compile import allocating_loop
 
-_BLOCK = 512  # words per pass: they stay in the first-level cache
+_BLOCK = 512  # words per pass, so that they stay in the first-level cache
 
 # PPND16 (Wichura 1988): numerators and denominators, constant terms first.
 _MIDDLE, _MIDDLE_SQUARE = 0.425, 0.180625

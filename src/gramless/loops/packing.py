@@ -6,7 +6,7 @@ import numpy as np
 
 from gramless.loops.compile import inner_loop, loop
 
-_MAX_PROBES = 256
+_MAX_PROBES = 256  # slots that are searched for a hash; longer searches mean too many collisions
 _WITHOUT_SIGN = 2**63 - 1
 
 TILE = 512  # rows per tile: rows and keys stay in the cache, and each table is used often
@@ -56,7 +56,7 @@ def pack_rows(numbers, strides, n_rows, first_tile, columns, limits, tiles, larg
 
 @loop
 def hash_rows(bits, first, multipliers, start, stop, hashes):
-    """Hash some columns of rows ``start:stop`` of a row-major matrix to 64 bits each.
+    """Hash some columns of each row ``start:stop`` of a row-major matrix to 64 bits.
 
     ``bits`` are the bits of the numbers as integers. ``multipliers`` belong to the columns from
     ``first`` on; 0 excludes a column. Floats of whole numbers differ only in high bits, so these

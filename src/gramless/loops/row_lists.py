@@ -30,7 +30,7 @@ def list_rows(codes, rows, bounds):
 
 @loop
 def last_rows(codes, starts, rows):
-    """Write the last row with code b in grid r to ``rows[starts[r] + b - 1]``.
+    """Write the index of the last row with code b in grid r to ``rows[starts[r] + b - 1]``.
 
     Entries of bins without rows do not change; code 0 is ignored.
     """

@@ -33,7 +33,10 @@ def player_keys(columns, chosen, owners, inverse_widths, shifts, multipliers, li
 
 @inner_loop
 def sum_over(keys, rows, n_rows, players, start, out):
-    """Set ``out[i]`` to ``start`` plus the keys of row ``rows[i]`` of a bit set of players."""
+    """Set ``out[i]`` to ``start`` plus the keys of row ``rows[i]``, summed over a set of players.
+
+    Bit p of ``players`` says whether player p belongs to the set.
+    """
     for i in range(n_rows):
         out[i] = start
     for p in range(len(keys)):
@@ -55,7 +58,7 @@ def first_rows(codes, n_codes, rows):
 
 @inner_loop
 def total_keys(keys, start, out):
-    """Set ``out[i]`` to ``start`` plus the keys of row i of all players."""
+    """Set ``out[i]`` to ``start`` plus the keys of row i, summed over all players."""
     for i in range(keys.shape[1]):
         out[i] = start
     for p in range(len(keys)):
@@ -65,12 +68,13 @@ def total_keys(keys, start, out):
 
 
 @inner_loop
-def distinct_games(keys, background, integers, index, masses):
-    """Group rows in the same bin, which have the same game, and background rows likewise.
+def distinct_games(keys, background, integers, index, fractions):
+    """Group rows in the same bin, which play the same game, and group background rows by bin.
 
     Row i has game ``integers[2, i]``, from 1; ``integers[3, k]`` is the first row of game k + 1.
-    ``integers[4]`` are the first rows of groups of background rows, whose fractions are
-    ``masses``. Returns the numbers of games and of groups, the first -1 if a key has no slot.
+    ``integers[4]`` are the first rows of groups of background rows, and ``fractions`` their
+    fractions of all background rows. Returns the numbers of games and of groups; the number of
+    games is -1 if a key has no slot.
     """
     n_rows, m = keys.shape[1], background.shape[1]
     sums, table, codes, others = integers[0], integers[1], integers[2], integers[5]
@@ -82,9 +86,9 @@ def distinct_games(keys, background, integers, index, masses):
         return -1, n_others
     first_rows(codes, n_rows, integers[3])
     first_rows(others, m, integers[4])
-    masses[:] = 0.0
+    fractions[:] = 0.0
     for i in range(m):
-        masses[others[i] - 1] += 1.0 / m
+        fractions[others[i] - 1] += 1.0 / m
     return n_games, n_others
 
 
@@ -121,8 +125,8 @@ def grid_values(
     and ``index``. Returns whether all keys have a slot.
     """
     n_players, m, n_outputs = len(keys), background.shape[1], weights.shape[1]
-    masses, completion_masses, values = numbers[:m], numbers[m : 2 * m], numbers[2 * m :]
-    n_games, n_others = distinct_games(keys, background, integers, index, masses)
+    fractions, completion_fractions, values = numbers[:m], numbers[m : 2 * m], numbers[2 * m :]
+    n_games, n_others = distinct_games(keys, background, integers, index, fractions)
     if n_games < 0:
         return False
     sums, value_keys, codes, rows = integers[0], integers[1], integers[2], integers[3]
@@ -135,9 +139,9 @@ def grid_values(
             size += (subset >> p) & 1
         sum_over(background, other_rows, n_others, everyone ^ subset, offset, sums)
         n_completions = distinct_keys(sums, n_others, index, FIRST_BITS, completions, group_codes)
-        completion_masses[:] = 0.0
+        completion_fractions[:] = 0.0
         for v in range(n_others):
-            completion_masses[group_codes[v] - 1] += masses[v]
+            completion_fractions[group_codes[v] - 1] += fractions[v]
         sum_over(keys, rows, n_games, subset, 0, sums)
         n_values = distinct_keys(sums, n_games, index, FIRST_BITS, value_keys, group_codes)
         if n_completions < 0 or n_values < 0:
@@ -149,13 +153,15 @@ def grid_values(
             payoffs[u * n_outputs : (u + 1) * n_outputs] = 0.0
             for v in range(n_completions):
                 for k in range(n_outputs):
-                    payoffs[u * n_outputs + k] += completion_masses[v] * weights[bins[v], k]
-        joined = factors[size - 1] if size > 0 else 0.0
-        left = factors[size] if size < n_players else 0.0
+                    payoffs[u * n_outputs + k] += completion_fractions[v] * weights[bins[v], k]
+        # The payoff counts positively for each member, who joined a subset of one player less, and
+        # negatively for each other player, who has yet to join this subset.
+        of_members = factors[size - 1] if size > 0 else 0.0
+        of_others = factors[size] if size < n_players else 0.0
         for u in range(n_games):
             payoff = (group_codes[u] - 1) * n_outputs
             for p in range(n_players):
-                factor = joined if (subset >> p) & 1 else -left
+                factor = of_members if (subset >> p) & 1 else -of_others
                 at = (u * n_players + p) * n_outputs
                 add_scaled(values, at, factor, payoffs, payoff, n_outputs)
     add_games(codes, keys.shape[1], players, values, n_outputs, out)
@@ -173,8 +179,8 @@ def sampled_grid_values(
     skipped, because their contribution is 0.
     """
     n_players, m, n_outputs = len(keys), background.shape[1], weights.shape[1]
-    masses, values = numbers[:m], numbers[2 * m :]
-    n_games, n_others = distinct_games(keys, background, integers, index, masses)
+    fractions, values = numbers[:m], numbers[2 * m :]
+    n_games, n_others = distinct_games(keys, background, integers, index, fractions)
     if n_games < 0:
         return False
     sums, codes, rows, other_rows = integers[0], integers[2], integers[3], integers[4]
@@ -191,35 +197,39 @@ def sampled_grid_values(
                     joining[n_joining] = p
                     steps[n_joining] = keys[p, i] - background[p, b]
                     n_joining += 1
-            for turned in range(2):
+            for is_reversed in range(2):
                 sums[0] = start
                 for q in range(n_joining):
-                    at = n_joining - 1 - q if turned else q
+                    at = n_joining - 1 - q if is_reversed else q
                     sums[q + 1] = sums[q] + steps[at]
                 number_codes(sums, n_joining + 1, slots, bits, table, count, count, bins)
                 for q in range(n_joining):
-                    at = joining[n_joining - 1 - q if turned else q]
+                    at = joining[n_joining - 1 - q if is_reversed else q]
                     place = (u * n_players + at) * n_outputs
                     for k in range(n_outputs):
                         grown = weights[bins[q + 1], k] - weights[bins[q], k]
-                        values[place + k] += 0.5 * masses[v] * grown
+                        values[place + k] += 0.5 * fractions[v] * grown
     add_games(codes, keys.shape[1], players, values, n_outputs, out)
     return True
 
 
 @reordering_loop
-def product_sums(factors, steps, table, room, out):
+def product_sums(factors, steps, table, scratch, out):
     """Add the real part of ``sum_l table[m, l] prod_{p in subset m} factors[i, p, l]``.
 
-    It is added to ``out[i, m]``. Product m is ``room[steps[m, 0]]`` times the factor of player
-    ``steps[m, 2]`` and is stored in another row, ``room[steps[m, 1]]``. The last row of ``room`` is
-    set to ones. Subset 0 is empty and not changed.
+    It is added to ``out[i, m]``. Product m is ``scratch[steps[m, 0]]`` times the factor of player
+    ``steps[m, 2]`` and is stored in another row, ``scratch[steps[m, 1]]``. The last row of
+    ``scratch`` is set to ones. Subset 0 is empty, and ``out[i, 0]`` does not change.
     """
     n_terms = factors.shape[2]
-    room[-1] = 1.0
+    scratch[-1] = 1.0
     for i in range(len(factors)):
         for m in range(1, len(steps)):
-            before, after, factor = room[steps[m, 0]], room[steps[m, 1]], factors[i, steps[m, 2]]
+            before, after, factor = (
+                scratch[steps[m, 0]],
+                scratch[steps[m, 1]],
+                factors[i, steps[m, 2]],
+            )
             scales = table[m]
             total = 0.0
             for j in range(n_terms):
@@ -230,16 +240,20 @@ def product_sums(factors, steps, table, room, out):
 
 
 @reordering_loop
-def product_totals(factors, steps, room, out):
+def product_totals(factors, steps, scratch, out):
     """Add the sum over rows of the products of :func:`product_sums` to ``out``.
 
     ``out`` is (n_subsets, n_terms).
     """
     n_terms = factors.shape[2]
-    room[-1] = 1.0
+    scratch[-1] = 1.0
     for i in range(len(factors)):
         for m in range(1, len(steps)):
-            before, after, factor = room[steps[m, 0]], room[steps[m, 1]], factors[i, steps[m, 2]]
+            before, after, factor = (
+                scratch[steps[m, 0]],
+                scratch[steps[m, 1]],
+                factors[i, steps[m, 2]],
+            )
             sums = out[m]
             for j in range(n_terms):
                 product = before[j] * factor[j]

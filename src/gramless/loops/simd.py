@@ -130,7 +130,7 @@ def vector_intrinsic(
     return decorate
 
 
-def same(builder: ir.IRBuilder, number: ir.Value, lanes: int) -> ir.Value:
+def broadcast(builder: ir.IRBuilder, number: ir.Value, lanes: int) -> ir.Value:
     """Return a vector in which all numbers are ``number``."""
     undefined = ir.VectorType(number.type, lanes)(ir.Undefined)
     one = builder.insert_element(undefined, number, ir.IntType(32)(0))
@@ -222,7 +222,7 @@ def transpose_keys_8(vectors, begun, a, keys, to, stride):
     """
     builder = vectors.builder
     rows = [vectors.load(0, builder.add(a, _INTEGER(8 * r))) for r in range(8)]
-    for g, part in enumerate(_transposed(builder, rows)):
+    for g, part in enumerate(_transpose(builder, rows)):
         vectors.store(part, 2, builder.add(to, builder.mul(stride, _INTEGER(g))))
 
 
@@ -237,12 +237,12 @@ def add_near_cells(vectors, columns, at, stride, grid, start, stop, added, keys,
     """
     builder, sums = vectors.builder, []
     for r in range(0, CELL_ROWS, 8):
-        total = builder.add(vectors.load(7, builder.add(to, _INTEGER(r))), same(builder, added, 8))
+        total = builder.add(vectors.load(7, builder.add(to, _INTEGER(r))), broadcast(builder, added, 8))
         sums.append(cgutils.alloca_once_value(builder, total))
-    to_bits = same(builder, ir.Constant(ir.DoubleType(), _SHIFT_TO_BITS), 8)
+    to_bits = broadcast(builder, ir.Constant(ir.DoubleType(), _SHIFT_TO_BITS), 8)
     with cgutils.for_range_slice(builder, start, stop, _INTEGER(1), _INTEGER) as (q, _):
         column, *parameters = vectors.load_numbers(3, q)
-        inverse, shift, multiplier = (same(builder, number, 8) for number in parameters)
+        inverse, shift, multiplier = (broadcast(builder, number, 8) for number in parameters)
         first = builder.add(at, builder.mul(column, stride))
         for r, total in enumerate(sums):
             values = vectors.load(0, builder.add(first, _INTEGER(8 * r)))
@@ -279,7 +279,7 @@ def _key_part(
     limit: ir.Value,
 ) -> ir.Value:
     """Return ``multiplier * floor((number - shift) * inverse)``, clipped to ``+-limit``."""
-    scaled = builder.fmul(builder.fsub(same(builder, number, 8), shift), inverse)
+    scaled = builder.fmul(builder.fsub(broadcast(builder, number, 8), shift), inverse)
     lowest = builder.fneg(limit)
     scaled = builder.select(builder.fcmp_ordered(">", scaled, lowest), scaled, lowest)
     scaled = builder.select(builder.fcmp_ordered("<", scaled, limit), scaled, limit)
@@ -292,7 +292,7 @@ def _floor(builder: ir.IRBuilder, numbers: ir.Value) -> ir.Value:
     return builder.call(floor, [numbers])
 
 
-def _transposed(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
+def _transpose(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
     """Transpose 8 vectors of 8 numbers by swapping off-diagonal blocks of 4, 2 and 1."""
     kind = ir.VectorType(ir.IntType(32), 8)
     for half in (4, 2, 1):

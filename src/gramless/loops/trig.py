@@ -17,7 +17,7 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload, register_jitable
 
 from gramless.loops.compile import allocating_loop, loop
-from gramless.loops.simd import same, vector_intrinsic
+from gramless.loops.simd import broadcast, vector_intrinsic
 
 PANEL_BYTES = 64
 GROUP_ROWS = 6  # rows per pass over a panel: their sums take 12 of 16 registers of 256 bits
@@ -109,11 +109,12 @@ def project_sparse(indptr, indices, values, panels, starts, sums):
 
 
 @loop
-def paired(projections, n_rows, scale, out, row, first):
+def write_cosines_and_sines(projections, n_rows, scale, out, row, first):
     """Write the alternating cosines and sines of the first ``n_rows`` rows of projections.
 
-    They are multiplied by ``scale``, of the same type, and written from row ``row`` and column
-    ``2 * first`` on, up to the last column of ``out``. All arrays are C-contiguous.
+    They are multiplied by ``scale``, which has the type of the projections, and written from row
+    ``row`` and column ``2 * first`` on, up to the last column of ``out``. All arrays are
+    C-contiguous.
     """
     n = min(projections.shape[1], out.shape[1] // 2 - first)
     for i in range(n_rows):
@@ -125,8 +126,8 @@ def paired(projections, n_rows, scale, out, row, first):
 
 
 @loop
-def cosines(projections, n_rows, scale, out, row, first):
-    """Write cosines only, as :func:`paired` does, from column ``first`` on."""
+def write_cosines(projections, n_rows, scale, out, row, first):
+    """Write cosines only, as :func:`write_cosines_and_sines` does, from column ``first`` on."""
     n = min(projections.shape[1], out.shape[1] - first)
     for i in range(n_rows):
         angles, target = projections[i], out[row + i, first : first + n]
@@ -150,7 +151,7 @@ def _choose_cosine_sine(angle):
         square = rest * rest
         sine = multiply_add(rest, pi, rest * _polynomial(square, sines))
         cosine = multiply_add(square, _polynomial(square, cosines), one)
-        return _turned(cosine, sine, whole * half)
+        return _negate_if_odd(cosine, sine, whole * half)
 
     return compute
 
@@ -165,8 +166,8 @@ def _polynomial(x, coefficients):
 
 
 @register_jitable
-def _turned(cosine, sine, turns):
-    """Return the cosine and sine, negated if the number of half turns is odd."""
+def _negate_if_odd(cosine, sine, turns):
+    """Return the cosine and sine, negated if the number of half turns, ``2 * turns``, is odd."""
     is_odd = np.floor(turns) != turns
     return -cosine if is_odd else cosine, -sine if is_odd else sine
 
@@ -207,7 +208,7 @@ def _add_group(
         weights = vectors.load(4, row(panel, inputs.index, lanes))
         for first, total in zip(firsts, totals, strict=True):
             number = builder.load(builder.gep(first, [inputs.index]))
-            added = [same(builder, number, lanes), weights, builder.load(total)]
+            added = [broadcast(builder, number, lanes), weights, builder.load(total)]
             builder.store(builder.call(adder, added), total)
     for r, total in enumerate(totals):
         vectors.store(builder.load(total), 9, row(to, width, r))
@@ -223,7 +224,7 @@ def _add_sparse(vectors, indices, values, a, b, panels, panel, before, start, su
     with cgutils.for_range_slice(builder, a, b, _INTEGER(1), _INTEGER) as (at, _):
         column = builder.sext(builder.load(builder.gep(inputs, [at])), _INTEGER)
         weights = vectors.load(4, builder.add(panel, builder.mul(column, _INTEGER(lanes))))
-        number = same(builder, builder.load(builder.gep(numbers, [at])), lanes)
+        number = broadcast(builder, builder.load(builder.gep(numbers, [at])), lanes)
         builder.store(builder.call(adder, [number, weights, builder.load(total)]), total)
     vectors.store(builder.load(total), 8, to)
 

@@ -4,7 +4,7 @@
 ``codes[r * stride + i]``, and the value ``v[r, i]``, which is ``values[r * step + i]``, in column
 ``starts[r] + c[r, i]``. Codes start at 1, so ``starts`` are one less than the first columns of the
 grids; they are uint64, because unsigned indices need no test for negative ones. Values are read by
-:func:`number`; all sums are float64. Every loop processes a block of rows or of grids.
+:func:`widen`; all sums are float64. Every loop processes a block of rows or of grids.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 from gramless.loops.compile import loop, reordering_loop
-from gramless.loops.simd import same, vector_intrinsic
+from gramless.loops.simd import broadcast, vector_intrinsic
 
-HALF_UNIT = 2.0**112  # unit of values in half precision, see ``number``
+HALF_UNIT = 2.0**112  # unit of values in half precision, see ``widen``
 # Bits of the largest finite number of half precision; those of negative numbers are larger.
 MAX_HALF = np.uint16(0x7BFF)
 
 
 @intrinsic
-def number(typing_context, stored):
+def widen(typing_context, stored):
     """Return a float32, or a float16 given by its bits in units of ``HALF_UNIT``, as float64.
 
     The bits of a float16, shifted by 13, are a float32 that is too small by the factor 2**112,
-    because the biases of the exponents differ. Callers multiply their sums by this factor. The
-    number must be finite and not negative.
+    because the biases of the exponents differ. Callers multiply their sums by this factor. A
+    float16 must be finite and not negative, because its sign and exponent are not converted.
     """
 
-    def widen(context, builder, signature, arguments):
+    def generate(context, builder, signature, arguments):
         single = arguments[0]
         if signature.args[0] == types.uint16:
             bits = builder.shl(builder.zext(single, ir.IntType(32)), ir.IntType(32)(13))
@@ -41,13 +41,15 @@ def number(typing_context, stored):
 
     if stored not in (types.float32, types.uint16):
         raise TypingError(f"values are float32, or float16 as uint16; got {stored}")
-    return types.float64(stored), widen
+    return types.float64(stored), generate
 
 
 def _gather(vectors, out, at, weights, a, x, b, y):
     """Compute ``out[at:] += x * weights[a:] + y * weights[b:]``."""
     first, second = (
-        vectors.builder.fmul(same(vectors.builder, factor, vectors.lanes), vectors.load(2, index))
+        vectors.builder.fmul(
+            broadcast(vectors.builder, factor, vectors.lanes), vectors.load(2, index)
+        )
         for factor, index in ((x, a), (y, b))
     )
     vectors.increase(vectors.builder.fadd(first, second), 0, at)
@@ -56,7 +58,7 @@ def _gather(vectors, out, at, weights, a, x, b, y):
 def _scatter(vectors, out, a, x, b, y, factors, at):
     """Compute ``out[a:] += x * factors[at:]``, then ``out[b:] += y * factors[at:]``."""
     for factor, index in ((x, a), (y, b)):
-        scale = same(vectors.builder, factor, vectors.lanes)
+        scale = broadcast(vectors.builder, factor, vectors.lanes)
         vectors.increase(vectors.builder.fmul(scale, vectors.load(5, at)), 0, index)
 
 
@@ -80,12 +82,12 @@ def gather_sum(codes, stride, values, step, starts, weights, out):
         v2, v3 = np.uint64((r + 2) * step), np.uint64((r + 3) * step)
         for i in range(n_rows):
             out[i] += (
-                number(v[v0 + i]) * w[s0 + c[c0 + i]] + number(v[v1 + i]) * w[s1 + c[c1 + i]]
-            ) + (number(v[v2 + i]) * w[s2 + c[c2 + i]] + number(v[v3 + i]) * w[s3 + c[c3 + i]])
+                widen(v[v0 + i]) * w[s0 + c[c0 + i]] + widen(v[v1 + i]) * w[s1 + c[c1 + i]]
+            ) + (widen(v[v2 + i]) * w[s2 + c[c2 + i]] + widen(v[v3 + i]) * w[s3 + c[c3 + i]])
     for r in range(full, n_grids):
         start, c0, v0 = starts[r], np.uint64(r * stride), np.uint64(r * step)
         for i in range(n_rows):
-            out[i] += number(v[v0 + i]) * w[start + c[c0 + i]]
+            out[i] += widen(v[v0 + i]) * w[start + c[c0 + i]]
 
 
 @loop
@@ -102,14 +104,14 @@ def scatter_add(codes, stride, values, step, starts, factors, out):
         v2, v3 = np.uint64((r + 2) * step), np.uint64((r + 3) * step)
         for i in range(n_rows):
             factor = factors[i]
-            out[s0 + c[c0 + i]] += number(v[v0 + i]) * factor
-            out[s1 + c[c1 + i]] += number(v[v1 + i]) * factor
-            out[s2 + c[c2 + i]] += number(v[v2 + i]) * factor
-            out[s3 + c[c3 + i]] += number(v[v3 + i]) * factor
+            out[s0 + c[c0 + i]] += widen(v[v0 + i]) * factor
+            out[s1 + c[c1 + i]] += widen(v[v1 + i]) * factor
+            out[s2 + c[c2 + i]] += widen(v[v2 + i]) * factor
+            out[s3 + c[c3 + i]] += widen(v[v3 + i]) * factor
     for r in range(full, n_grids):
         start, c0, v0 = starts[r], np.uint64(r * stride), np.uint64(r * step)
         for i in range(n_rows):
-            out[start + c[c0 + i]] += number(v[v0 + i]) * factors[i]
+            out[start + c[c0 + i]] += widen(v[v0 + i]) * factors[i]
 
 
 @loop
@@ -118,13 +120,13 @@ def scatter_squares(codes, stride, values, step, starts, factors, out):
     for r in range(len(starts)):
         start, c0, v0 = starts[r], np.uint64(r * stride), np.uint64(r * step)
         for i in range(np.uint64(len(factors))):
-            value = number(values[v0 + i])
+            value = widen(values[v0 + i])
             out[start + codes[c0 + i]] += value * value * factors[i]
 
 
 @loop
 def gather_rows(codes, stride, values, step, starts, weights, n_columns, out):
-    """Compute :func:`gather_sum` for K columns, two grids per pass.
+    """Compute :func:`gather_sum` for K columns of weights, two grids per pass.
 
     ``weights`` and ``out`` are flat and row-major.
     """
@@ -135,7 +137,7 @@ def gather_rows(codes, stride, values, step, starts, weights, n_columns, out):
         c0, c1 = np.uint64(r * stride), np.uint64((r + 1) * stride)
         v0, v1 = np.uint64(r * step), np.uint64((r + 1) * step)
         for i in range(n_rows):
-            x, y = number(values[v0 + i]), number(values[v1 + i])
+            x, y = widen(values[v0 + i]), widen(values[v1 + i])
             a = np.int64(s0 + codes[c0 + i]) * width
             b = np.int64(s1 + codes[c1 + i]) * width
             k, at = 0, np.int64(i) * width
@@ -155,14 +157,14 @@ def gather_rows(codes, stride, values, step, starts, weights, n_columns, out):
         v0 = np.uint64((n_grids - 1) * step)
         for i in range(n_rows):
             a = np.int64(start + codes[c0 + i]) * width
-            x = number(values[v0 + i])
+            x = widen(values[v0 + i])
             for k in range(width):
                 out[np.int64(i) * width + k] += x * weights[a + k]
 
 
 @loop
 def scatter_add_rows(codes, stride, values, step, starts, factors, n_columns, out):
-    """Compute :func:`scatter_add` for K columns, two grids per pass.
+    """Compute :func:`scatter_add` for K columns of factors, two grids per pass.
 
     ``factors`` and ``out`` are flat and row-major.
     """
@@ -173,7 +175,7 @@ def scatter_add_rows(codes, stride, values, step, starts, factors, n_columns, ou
         c0, c1 = np.uint64(r * stride), np.uint64((r + 1) * stride)
         v0, v1 = np.uint64(r * step), np.uint64((r + 1) * step)
         for i in range(n_rows):
-            x, y = number(values[v0 + i]), number(values[v1 + i])
+            x, y = widen(values[v0 + i]), widen(values[v1 + i])
             a = np.int64(s0 + codes[c0 + i]) * width
             b = np.int64(s1 + codes[c1 + i]) * width
             k, at = 0, np.int64(i) * width
@@ -190,29 +192,29 @@ def scatter_add_rows(codes, stride, values, step, starts, factors, n_columns, ou
         v0 = np.uint64((n_grids - 1) * step)
         for i in range(n_rows):
             a = np.int64(start + codes[c0 + i]) * width
-            x = number(values[v0 + i])
+            x = widen(values[v0 + i])
             for k in range(width):
                 out[a + k] += x * factors[np.int64(i) * width + k]
 
 
 @reordering_loop
-def _shared(codes, values, other_codes, other_values):
+def _inner_product(codes, values, other_codes, other_values):
     """Return the inner product of two rows: the sum over the columns that they share."""
     total = 0.0
     for r in range(len(codes)):
-        product = number(values[r]) * number(other_values[r])
+        product = widen(values[r]) * widen(other_values[r])
         total += product if codes[r] == other_codes[r] else 0.0
     return total
 
 
 @loop
-def sum_shared(codes, values, first, last, sums):
-    """Write the inner products of rows ``first:last`` with each earlier row and themselves.
+def write_row_products(codes, values, first, last, sums):
+    """Write the inner products of rows ``first:last`` with themselves and each earlier row.
 
     ``codes`` and ``values`` are (n_rows, n_grids); both triangles of ``sums`` are written.
     """
     for i in range(first, last):
         for j in range(i + 1):
-            total = _shared(codes[i], values[i], codes[j], values[j])
+            total = _inner_product(codes[i], values[i], codes[j], values[j])
             sums[i, j] = total
             sums[j, i] = total

@@ -14,7 +14,7 @@ _BLOCK_ROWS = 512  # their squares, factors and values stay in the first-level c
 
 
 @loop
-def _squares(column, shift, inverse_width, squares):
+def _write_squared_distances(column, shift, inverse_width, squares):
     """Set ``squares`` to the squared distances from the middles of the cells."""
     for i in range(len(column)):
         # The same expression determines the cell. Another one could put a row at the edge of a cell
@@ -43,7 +43,8 @@ def window_values(columns, inverse_widths, shifts, coefficients, largest, out):
     """Set ``out`` (n_grids, n_rows) to the product of windows of each row in each grid.
 
     ``columns`` (n_columns, n_rows) are contiguous, ``inverse_widths`` and ``shifts`` (n_grids,
-    n_columns); an input with inverse width 0 has the window 1. Values are at most ``largest``.
+    n_columns); an input with inverse width 0 has the window 1. Values are clipped to ``largest``. A
+    row so far away that its position in a cell is undefined gets the value 1.
     """
     n_columns, n_rows = columns.shape
     for start in range(0, n_rows, _BLOCK_ROWS):
@@ -55,9 +56,9 @@ def window_values(columns, inverse_widths, shifts, coefficients, largest, out):
             for j in range(n_columns):
                 if inverse_widths[r, j] != 0.0:
                     column = columns[j, start:stop]
-                    _squares(column, shifts[r, j], inverse_widths[r, j], squares)
+                    _write_squared_distances(column, shifts[r, j], inverse_widths[r, j], squares)
                     _multiply(squares, coefficients, factors, products)
             for i in range(stop - start):
                 value = products[i]
-                # NaN results for rows so far away that their position in the cell is undefined.
+                # The value is NaN if the position in a cell is undefined.
                 out[r, start + i] = 1.0 if np.isnan(value) else min(value, largest)

@@ -156,7 +156,7 @@ class BinnedMatrix(CodedMatrix, PlainBins):
         codes, n_rows = readonly(np.ascontiguousarray(self.codes.T)), self.shape[0]
         counts = np.empty((n_rows, n_rows), np.float32)
         parts = row_blocks(n_rows, max(1, -(-n_rows // 16)))
-        map_blocks(lambda a, b: loops.count_shared(codes, a, b, counts), parts, self.n_jobs)
+        map_blocks(lambda a, b: loops.count_shared_bins(codes, a, b, counts), parts, self.n_jobs)
         return counts
 
     def _code_pieces(self, first: int, last: int) -> Iterator[CodePiece]:

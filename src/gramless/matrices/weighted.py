@@ -120,7 +120,9 @@ class WeightedBinnedMatrix(CodedMatrix):
         n_rows = self.shape[0]
         gram = np.zeros((n_rows, n_rows))
         parts = row_blocks(n_rows, max(1, -(-n_rows // 16)))
-        map_blocks(lambda a, b: loops.sum_shared(codes, values, a, b, gram), parts, self.n_jobs)
+        map_blocks(
+            lambda a, b: loops.write_row_products(codes, values, a, b, gram), parts, self.n_jobs
+        )
         gram *= self._unit**2
         return gram
 

@@ -289,7 +289,7 @@ class CpuProducts:
             chunk.project(tile, 0, work.starts, work.sums)
             shape = work.n_rows, 2 * (last - first)
             features = work.features[: prod(shape)].reshape(shape)
-            trig.paired(work.sums, work.n_rows, self._scale, features, 0, 0)
+            trig.write_cosines_and_sines(work.sums, work.n_rows, self._scale, features, 0, 0)
             yield slice(2 * first, 2 * last), features
 
 
