@@ -267,4 +267,4 @@ def test_zero_weight_rows_add_no_categories():
     X = pd.DataFrame({"a": [1.0, np.nan, 3.0], "kind": ["x", "rare", "x"]})
     part = X, np.array([0, 1, 0]), np.array([1.0, 0.0, 1.0]), None
     sample = sample_of_partition(0, np.array([0]), 3, True, True, None, *part)
-    assert sample.witnesses == {("kind", "x"): 0, ("y", "0"): 0}
+    assert sample.examples == {("kind", "x"): 0, ("y", "0"): 0}

@@ -9,9 +9,9 @@ from hypothesis.extra.numpy import arrays
 
 from gramless.distributed.sums import (
     add_sums,
-    as_floats,
     exponent_of,
     fixed_sum,
+    sum_as_floats,
 )
 
 FINITE = st.floats(-1e6, 1e6)
@@ -32,7 +32,7 @@ def test_fixed_sums_do_not_depend_on_order_or_grouping(parts, random):
 def test_fixed_sums_are_precise_to_60_bits_of_the_bound(parts):
     bound = sum(float(np.abs(part).max()) for part in parts)
     exponent = exponent_of(bound)
-    result = as_floats(fixed_sum(parts, exponent), exponent)
+    result = sum_as_floats(fixed_sum(parts, exponent), exponent)
     # Each part is rounded once to a unit of 2**-61 of at most twice the bound, or 2**-1000.
     allowed = len(parts) * max(bound * 2.0**-60, 2.0**-1000)
     allowed = allowed + 2**-50 * np.abs(parts).sum(axis=0)

@@ -35,7 +35,7 @@ def test_too_few_iterations_are_not_converged() -> None:
 
 
 def test_no_iterations_return_the_start() -> None:
-    start = np.arange(1.0, PROBLEM.matrix.shape[1] + 1)
+    start = np.arange(float(np.prod(PROBLEM.weights_shape))).reshape(PROBLEM.weights_shape)
     for first in (None, start):
         solution = Gmres(max_iter=0).solve(PROBLEM, first)
         assert (solution.status, solution.n_iter) == ("max_iter", 0)

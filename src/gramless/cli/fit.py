@@ -270,14 +270,19 @@ def _fit_on_cluster(
     """Fit on workers that read the file; ``others`` are the columns of weights and groups."""
     from gramless.base.columns import named_columns
     from gramless.datasets import Table
-    from gramless.distributed.files import connect_client, head_of, on_cluster, read_frame
+    from gramless.distributed.files import (
+        as_dask_estimator,
+        connect_client,
+        read_frame,
+        read_head,
+    )
 
     with connect_client(address) as client:
         with report.stage("read", f"reading the first rows of {data}"):
             frame = read_frame(data)
             # The first rows show which columns there are, and decide the task.
-            task = prepare(Table(head_of(frame), source=str(data)))
-        estimator = on_cluster(task.machine, client)
+            task = prepare(Table(read_head(frame), source=str(data)))
+        estimator = as_dask_estimator(task.machine, client)
         y, weight, groups = (
             None if name is None else frame[name] for name in (task.rows.target, *others)
         )

@@ -45,8 +45,8 @@ class BinKeys:
         """Number of bins of each grid."""
         return np.diff(self.offsets)
 
-    def columns(self, others: BinKeys) -> BinColumns:
-        """Return the columns that a subset of these bins has."""
+    def columns_of(self, others: BinKeys) -> BinColumns:
+        """Return the columns of a subset of these bins."""
         columns = []
         for (a, b), (c, d) in zip(pairwise(self.offsets), pairwise(others.offsets), strict=True):
             numbers, _ = numbered_keys(np.concatenate([self.keys[a:b], others.keys[c:d]]))
@@ -59,7 +59,7 @@ class BinColumns:
     """The columns of the bins of a block of rows in the feature matrix of all rows.
 
     Bin b of grid r of the block has the column ``columns[offsets[r] + b - 1]``; the columns of grid
-    r start at ``starts[r]``. They take 8 bytes per bin, and the codes of the rows do not change.
+    r start at ``starts[r]``. This takes 8 bytes per bin, and the codes of the rows need no change.
     """
 
     offsets: IntArray = field(repr=False)
@@ -67,7 +67,7 @@ class BinColumns:
     starts: IntArray = field(repr=False)
 
     def renumber(self, codes: AnyArray) -> AnyArray:
-        """Return codes (n_grids, n_rows) of the bins of all rows, given codes of the block."""
+        """Convert codes (n_grids, n_rows) of the block's bins to codes of the bins of all rows."""
         kind = code_type(self.starts)
         result = padded_rows(codes.shape, kind)
         grids = zip(result, codes, pairwise(self.offsets), self.starts[:-1], strict=True)

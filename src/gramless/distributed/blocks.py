@@ -79,8 +79,8 @@ class RowPlan:
     """The encoding of the rows of a partition, which is a pure function of these rows.
 
     ``inputs``, ``reader`` and ``model``, the unfitted local estimator, validate and encode rows and
-    targets as in the fit to the sample. The bins of
-    ``grids`` are learned from all rows; the other features, ``maps``, were learned from the sample.
+    targets as in the fit to the sample. The bins of ``grids`` are learned from all rows; the other
+    features, ``maps``, were learned from the sample.
     """
 
     model: KernelMachine
@@ -93,17 +93,18 @@ class RowPlan:
     largest_weight: float
     class_factors: FloatArray | None
 
-    def block(self, number: int, *given: Column) -> NewBlock:
-        """Return the encoded rows of some partitions (a task).
+    def encode_block(self, number: int, *given: Column) -> NewBlock:
+        """Return the encoded rows of some partitions as block ``number`` (a task).
 
         ``given`` has rows, targets, weights and groups of each partition in a flat sequence. With
         a list, Dask would traverse the tasks of all partitions for each block.
         """
+        # Groups are needed only to select the model, from the sample.
         parts = [given[i : i + 3] for i in range(0, len(given), 4)]
         codes, keys = None, None
         try:
             pieces = [self._encode(*part) for part in parts if n_rows_of(part[0]) > 0]
-            pieces = pieces or [self._no_rows()]
+            pieces = pieces or [self._empty_rows()]
             rows, targets, weights = (
                 concatenate_tables(list(same)) for same in zip(*pieces, strict=True)
             )
@@ -127,14 +128,14 @@ class RowPlan:
             weights = self.class_factors[self.encoder.class_numbers(checked)]
         if weight is not None:
             given, n_rows, owner = as_array(weight), len(checked), type(self.model).__name__
-            # A partition may have no weight at all, although a table must have some.
+            # All weights of a partition may be 0, although those of a table may not.
             given = checked_weights(given, n_rows, owner) if given.any() else np.zeros(n_rows)
             weights = relative_weights(given, self.largest_weight) * weights
             kept = weights > 0
             rows, targets, weights = rows[kept], targets[kept], weights[kept]
         return rows, targets, weights
 
-    def _no_rows(self) -> tuple[Rows, FloatArray, FloatArray]:
+    def _empty_rows(self) -> tuple[Rows, FloatArray, FloatArray]:
         n_outputs = self.encoder.n_outputs
         shape = (0,) if n_outputs == 1 else (0, n_outputs)
         return np.empty((0, len(self.scaler.knots))), np.empty(shape), np.empty(0)
@@ -168,7 +169,7 @@ class NewBlock(EncodedRows):
         codes, columns = self.codes, None
         if known is not None and codes is not None and self.keys is not None:
             # Arrays from another worker may be unaligned, for which loops would be compiled again.
-            codes, columns = np.require(codes, requirements="A"), known.columns(self.keys)
+            codes, columns = np.require(codes, requirements="A"), known.columns_of(self.keys)
         return RowBlock(
             self.number, codes, self.others, self.targets, self.weights, columns, layout
         )
@@ -181,8 +182,8 @@ class NewBlock(EncodedRows):
 class RowBlock(EncodedRows):
     """Rows that a worker keeps during a fit.
 
-    ``columns`` are those of the block's bins, None if the codes are those of the bins of all
-    blocks. ``memory`` caches the last results, which can be computed again.
+    ``columns`` are those of the block's bins, or None if the codes are those of the bins of all
+    blocks. ``memory`` caches the last result of each name, and the workspace.
     """
 
     columns: BinColumns | None
@@ -199,7 +200,7 @@ class RowBlock(EncodedRows):
         return self.layout.matrix(self.codes, self.columns, self.others, work)
 
     def get_or_compute(self, name: str, tag: Hashable, make: Callable[[], T]) -> T:
-        """Return the cached result of this name, or make it if its tag is different."""
+        """Return the cached result of this name if it has this tag, else make and cache it."""
         known = self.memory.get(name)
         if known is None or known[0] != tag:
             self.memory.pop(name, None)

@@ -19,7 +19,8 @@ from gramless.solvers.objective import Callback, Solution
 
 _MIN_INTERVAL = 30.0  # minimum seconds between two writes
 
-_HEADER = "told"  # key of the header in files; part of their format
+# Names in files that are part of their format: the array with the header, and a key of the header.
+_HEADER, _DIGEST = "told", "mark"
 
 Numbers = dict[str, AnyArray]
 
@@ -44,14 +45,15 @@ def solve_with_checkpoint(
 ) -> Solution:
     """Run a solver to its end, from the state in the file if there is one.
 
-    The state is written every 30 seconds or so, and if the solver fails or is interrupted. The file
-    is removed at the end. Without ``checkpoint``, nothing is written. ``problem`` yields bytes that
-    identify the problem; a file of another problem raises InputError.
+    The state is written about every 30 seconds, and if the solver fails or is interrupted. The file
+    is removed when the solver ends or the callback stops it. Without ``checkpoint``, nothing is
+    written. ``problem`` yields bytes that identify the problem. Raises InputError if the file
+    belongs to another problem, or is not a checkpoint.
     """
     if checkpoint is None:
         return Iterations(state, shape, max_iter).run(callback)
-    path, mark = Path(checkpoint), _mark(problem)
-    done, history = _restore(path, mark, state)
+    path, digest = Path(checkpoint), _digest(problem)
+    done, history = _restore(path, digest, state)
     iterations = Iterations(state, shape, max_iter - done)
     history = history or iterations.history[:1]
     kept, written = (done, state.numbers()), time.monotonic()
@@ -59,20 +61,20 @@ def solve_with_checkpoint(
         for iteration, weights in iterations:
             kept = done + iteration, state.numbers()
             if time.monotonic() - written > _MIN_INTERVAL:
-                _write(path, mark, *kept, history + iterations.history[1:])
+                _write(path, digest, *kept, history + iterations.history[1:])
                 written = time.monotonic()
             if callback is not None and callback(iteration, weights):
                 break
     except BaseException:
         n_more = kept[0] - done
-        _write(path, mark, *kept, history + iterations.history[1 : n_more + 1])
+        _write(path, digest, *kept, history + iterations.history[1 : n_more + 1])
         raise
     path.unlink(missing_ok=True)
     history += iterations.history[1:]
     return Solution(iterations.weights, iterations.status, len(history) - 1, history)
 
 
-def _mark(problem: Iterable[bytes]) -> str:
+def _digest(problem: Iterable[bytes]) -> str:
     digest = hashlib.sha256()
     for part in problem:
         digest.update(part)
@@ -80,15 +82,15 @@ def _mark(problem: Iterable[bytes]) -> str:
 
 
 def _write(
-    path: Path, mark: str, n_iter: int, numbers: Numbers, history: list[dict[str, float]]
+    path: Path, digest: str, n_iter: int, numbers: Numbers, history: list[dict[str, float]]
 ) -> None:
-    header = json.dumps({"mark": mark, "n_iter": n_iter, "history": history})
+    header = json.dumps({_DIGEST: digest, "n_iter": n_iter, "history": history})
     with open_replacement(path) as file:
         arrays: dict[str, Any] = {_HEADER: np.frombuffer(header.encode(), np.uint8), **numbers}
         np.savez(file, **arrays)
 
 
-def _restore(path: Path, mark: str, state: Resumable) -> tuple[int, list[dict[str, float]]]:
+def _restore(path: Path, digest: str, state: Resumable) -> tuple[int, list[dict[str, float]]]:
     """Restore the state in a file, if there is one; return its iterations and their history."""
     if not path.exists():
         return 0, []
@@ -96,7 +98,7 @@ def _restore(path: Path, mark: str, state: Resumable) -> tuple[int, list[dict[st
         with np.load(path, allow_pickle=False) as file:
             numbers = {name: file[name] for name in file.files}
         header = json.loads(numbers.pop(_HEADER).tobytes())
-        is_same = header["mark"] == mark
+        is_same = header[_DIGEST] == digest
     except (OSError, ValueError, KeyError) as error:
         raise InputError(
             f"checkpoint {path} is not a checkpoint of a distributed fit ({error}); name another "

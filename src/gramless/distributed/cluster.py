@@ -20,10 +20,13 @@ from distributed.scheduler import KilledWorker
 from gramless.base.errors import ClusterError, InputError
 
 _POLL_SECONDS = 0.5  # seconds between checks that workers are still there
-# Seconds without a worker, after which a fit fails. ``gramless.patience`` in Dask's configuration
-# replaces it.
+# A fit fails after this many seconds without a worker, unless ``gramless.patience`` in Dask's
+# configuration has another number.
 _PATIENCE = 60
-_MAX_ATTEMPTS, _MAX_KILLED = 50, 5
+_MAX_ATTEMPTS = 50  # attempts to read results from workers that are lost
+# The scheduler gives a task up when the fourth worker dies with it. The task is then started again,
+# at most this many times.
+_MAX_RESTARTS = 5
 # Errors of a task whose worker or data was lost.
 LOST = CancelledError, CommClosedError, KilledWorker, TimeoutError, OSError
 # Copies of a vector that the client sends. Other workers get it from the workers that have these.
@@ -45,7 +48,7 @@ class Cluster:
         self.owner = owner
         self.client = _current_client(owner) if client is None else client
         self.patience = float(dask.config.get("gramless.patience", _PATIENCE))
-        self._alone_since: float | None = None
+        self._without_workers_since: float | None = None
         self._last_tasks: list[Future] = []
         self._vectors: list[Future] = []
         self._last_vectors: list[Future] = []
@@ -78,8 +81,12 @@ class Cluster:
         return futures
 
     def wait(self, futures: Sequence[Future]) -> None:
-        """Wait until tasks are done; raise ClusterError if they cannot be done."""
-        n_killed, self._alone_since = 0, None
+        """Wait until tasks are done.
+
+        Raises the error of a task that failed, or ClusterError if tasks cannot be done because
+        workers or data are lost.
+        """
+        n_killed, self._without_workers_since = 0, None
         while True:
             with suppress(TimeoutError, CancelledError):
                 distributed.wait(futures, timeout=_POLL_SECONDS)
@@ -101,7 +108,7 @@ class Cluster:
     def gather(self, futures: Sequence[Future]) -> list[Result]:
         """Return the results of finished tasks; lost results are computed again."""
         for _ in range(_MAX_ATTEMPTS):
-            self._alone_since = None
+            self._without_workers_since = None
             with suppress(*LOST):
                 results = self._fetch(futures, self._check_patience)
                 if results is not None:
@@ -109,7 +116,7 @@ class Cluster:
             self.wait(futures)
         raise self._too_many_losses()
 
-    def places(self, futures: Sequence[Future]) -> dict[str, list[int]]:
+    def locate(self, futures: Sequence[Future]) -> dict[str, list[int]]:
         """Return the indices of the results on each worker, with each result on one worker.
 
         Results that were lost with a worker are computed again first.
@@ -125,12 +132,12 @@ class Cluster:
             raise self._too_many_losses()
         places: dict[str, list[int]] = {}
         for number, workers in enumerate(holders):
-            least = min(workers, key=lambda worker: (len(places.get(worker, ())), worker))
-            places.setdefault(least, []).append(number)
+            least_loaded = min(workers, key=lambda worker: (len(places.get(worker, ())), worker))
+            places.setdefault(least_loaded, []).append(number)
         return places
 
     def scatter(self, data: object, workers: Sequence[str]) -> list[Future]:
-        """Send data to workers, at most eight copies; other workers get them from these."""
+        """Send data to at most eight workers; the others get copies from these."""
         client = self.client
 
         async def send() -> list[Future]:
@@ -158,18 +165,20 @@ class Cluster:
         calls: Sequence[Arguments],
         workers: Iterable[str] | None = None,
         *,
-        elsewhere: bool = False,
+        allow_other_workers: bool = False,
     ) -> list[Future]:
         """Run a task with each tuple of arguments, on the corresponding worker if there are any.
 
-        If that worker is lost, another one runs the task if ``elsewhere`` is True. All tasks are
-        sent in one message, because the client's loop waits 10 ms between messages.
+        If that worker is lost, another one runs the task if ``allow_other_workers`` is True. All
+        tasks are sent in one message, because the client's loop waits 10 ms between messages.
         """
         self._check_connected()
         self.n_tasks += len(calls)
         places: Iterable[dict[str, Any]] = [{}] * len(calls)
         if workers is not None:
-            places = [{"workers": [name], "allow_other_workers": elsewhere} for name in workers]
+            places = [
+                {"workers": [name], "allow_other_workers": allow_other_workers} for name in workers
+            ]
 
         async def send() -> list[Future]:
             pairs = zip(calls, places, strict=True)
@@ -179,17 +188,17 @@ class Cluster:
         return futures
 
     def gather_unless_lost(self, tasks: dict[str, Future]) -> list[Result] | None:
-        """Return the results of tasks on workers; None if one of the workers is lost."""
+        """Return the results of one task per worker, or None if a worker or a result is lost."""
         futures = list(tasks.values())
         # The client waits milliseconds between messages. The tasks of this round are sent first,
         # and only then the release of old results.
-        self.forget()
+        self.release_last_round()
         self._last_tasks = futures
         with suppress(*LOST):
             return self._fetch(futures, lambda workers: tasks.keys() <= workers.keys())
         return None
 
-    def forget(self) -> None:
+    def release_last_round(self) -> None:
         """Release the results of the last round, and vectors without references."""
         release(self._last_tasks)
         self._last_tasks, self._last_vectors = [], self._vectors
@@ -229,7 +238,7 @@ class Cluster:
             if error is None or isinstance(error, LOST):
                 continue
             raise error
-        if n_killed > _MAX_KILLED:
+        if n_killed > _MAX_RESTARTS:
             raise ClusterError(
                 f"{self.owner}: {4 * n_killed} workers died with the same rows, which may need "
                 f"more memory than a worker has. Split the collection into smaller partitions, or "
@@ -240,7 +249,9 @@ class Cluster:
     def _check_patience(self, workers: dict[str, int]) -> bool:
         """Return True; raise ClusterError if there has been no worker for too long."""
         now = time.monotonic()
-        since = self._alone_since = None if workers else self._alone_since or now
+        since = self._without_workers_since = (
+            None if workers else self._without_workers_since or now
+        )
         if since is not None and now - since > self.patience:
             raise ClusterError(
                 f"{self.owner}: there has been no worker for {self.patience:g} seconds. Start "

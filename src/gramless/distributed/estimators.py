@@ -31,9 +31,9 @@ from gramless.distributed.checkpoints import Resumable, solve_with_checkpoint
 from gramless.distributed.cluster import Cluster, assign_blocks, release
 from gramless.distributed.newton import ClusterNewtonState
 from gramless.distributed.partitions import Collection, Partitions, Sizes, lengths_of, row_parts
-from gramless.distributed.rows import ClusterRows, mean_squares, means_and_right
+from gramless.distributed.rows import ClusterRows, mean_squares, means_and_rhs
 from gramless.distributed.samples import Sample
-from gramless.distributed.solving import ClusterProblem, squares
+from gramless.distributed.solving import ClusterProblem, ridge_solver
 from gramless.estimators.available import available_if
 from gramless.estimators.base import KernelMachine
 from gramless.estimators.classifier import KernelClassifier, check_probabilities
@@ -53,7 +53,7 @@ from gramless.selection.bins import prior_deviations, row_counts
 from gramless.selection.selected import SelectedModel
 from gramless.solvers.newton_cg import NewtonCG
 
-_TABLES_PER_MERGE = 8
+_TABLES_PER_MERGE = 8  # tables of bin keys that one task merges
 _SOLVERS = "auto", "pcg", "newton"
 
 T = TypeVar("T")
@@ -164,9 +164,7 @@ class DaskMachine(_Machine):
             final = self._solve(selection)
         else:
             with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):
-                selection, final = self._fit_everywhere(
-                    cluster, parts, sample, selection, checkpoint
-                )
+                selection, final = self._fit_all_rows(cluster, parts, sample, selection, checkpoint)
         self._set_fitted(selection, final, self._learn_errors(selection, final))
         return self
 
@@ -263,7 +261,7 @@ class DaskMachine(_Machine):
                 f"without bins such as 'fourier' and 'nystrom'; got features={self.features!r}."
             )
 
-    def _fit_everywhere(
+    def _fit_all_rows(
         self,
         cluster: Cluster,
         parts: Partitions,
@@ -271,19 +269,19 @@ class DaskMachine(_Machine):
         selection: Selection,
         checkpoint: str | Path | None,
     ) -> tuple[Selection, FinalFit]:
-        """Bin all rows on the cluster, and solve for them."""
+        """Bin all rows and solve the final problem on the cluster."""
         layout, rows, known = self._learn_bins(cluster, parts, sample, selection)
         try:
-            selected = self._for_all_rows(selection, sample, rows, known)
+            selected = self._adapt_to_all_rows(selection, sample, rows, known)
             selection = replace(selection, selected=selected)
             n_chosen = len(selection.data.targets)
             bound = max(1.0, rows.largest_target)
-            both = rows.sum_over_blocks(means_and_right, bound, rows.n_rows, rows.total)
+            both = rows.sum_over_blocks(means_and_rhs, bound, rows.n_rows, rows.total)
             first = parts_of(selected.feature_map)[0]
             if isinstance(first, BinningMap) and layout.offsets is not None:
                 shares = both[: layout.offsets[-1], 0] / layout.scale
                 first.describe(np.maximum.reduceat(shares, layout.offsets[:-1]))
-            factors = _factors(selection, rows.n_rows, layout, both[:, 1])
+            factors = _bin_factors(selection, rows.n_rows, layout, both[:, 1])
             order = selected.order if isinstance(selected.order, np.ndarray) else None
             problem = ClusterProblem(
                 rows,
@@ -291,7 +289,7 @@ class DaskMachine(_Machine):
                 selection.data.penalty(selected.alpha),
                 both[:, 0],
                 multiply_first(np.ascontiguousarray(both[:, 2:]), factors),
-                sum(rows.per_block(mean_squares, rows.total)),
+                sum(rows.map_over_blocks(mean_squares, rows.total)),
                 order if sample.complete and n_chosen == rows.n_rows else None,
                 factors,
                 self.n_jobs,
@@ -323,7 +321,7 @@ class DaskMachine(_Machine):
         state: Resumable
         loss = selection.selected.loss
         if loss.name == "squared":
-            state, name = squares(problem, tol, start), "pcg"
+            state, name = ridge_solver(problem, tol, start), "pcg"
         else:
             options = NewtonCG(tol=tol, max_iter=max_iter, n_jobs=self.n_jobs)
             state, name = ClusterNewtonState(problem, loss, start, options), "newton"
@@ -331,12 +329,12 @@ class DaskMachine(_Machine):
             f"{name}: {loss.name} loss, {len(problem.rows.blocks)} blocks of rows on a "
             f"cluster, preconditioned with a sample of the rows"
         )
-        n_columns, n_outputs = problem.right.shape
+        n_columns, n_outputs = problem.rhs.shape
         shape = (n_columns,) if selection.encoder.n_outputs == 1 else (n_columns, n_outputs)
         cluster = problem.rows.cluster
         before = cluster.traffic()
-        mark = problem.mark(name, tol, start)
-        solution = solve_with_checkpoint(state, shape, max_iter, watch, checkpoint, mark)
+        identity = problem.identifying_bytes(name, tol, start)
+        solution = solve_with_checkpoint(state, shape, max_iter, watch, checkpoint, identity)
         n_rounds, n_tasks, n_bytes = (
             after - earlier for earlier, after in zip(before, cluster.traffic(), strict=True)
         )
@@ -370,7 +368,7 @@ class DaskMachine(_Machine):
             sample.largest_weight,
             self._class_factors(sample, selection.encoder),
         )
-        make = delayed(RowPlan.block, pure=False)
+        make = delayed(RowPlan.encode_block, pure=False)
         shared_plan = delayed(plan, pure=False, traverse=False)
         new = cluster.start(
             [
@@ -387,9 +385,12 @@ class DaskMachine(_Machine):
         shared = cluster.submit(_identity, [(known,), (layout,)])
         # A worker that was faster for a moment has binned more blocks, and all rounds would wait
         # for it.
-        workers = assign_blocks(cluster.places(new), cluster.workers())
+        workers = assign_blocks(cluster.locate(new), cluster.workers())
         blocks = cluster.submit(
-            NewBlock.with_columns, [(block, *shared) for block in new], workers, elsewhere=True
+            NewBlock.with_columns,
+            [(block, *shared) for block in new],
+            workers,
+            allow_other_workers=True,
         )
         n_columns = sum(part.n_features_out for part in others) + int(layout.intercept)
         n_columns += 0 if offsets is None else int(offsets[-1])
@@ -411,12 +412,12 @@ class DaskMachine(_Machine):
         """Return the factor of the weights of the rows of each class, or None for no factors."""
         return None
 
-    def _for_all_rows(
+    def _adapt_to_all_rows(
         self, selection: Selection, sample: Sample, rows: ClusterRows, known: BinKeys | None
     ) -> SelectedModel:
         """Return the model selected on the sample, with the bins and the penalty of all rows.
 
-        Its weights are those of unscaled bins.
+        Its weights on validation rows are converted to those of unscaled bins.
         """
         selected, validation = selection.selected, selection.selected.validation
         if validation is not None and validation.weights is not None:
@@ -453,10 +454,11 @@ class DaskMachine(_Machine):
 class DaskKernelRegressor(DaskMachine, KernelRegressor):
     """:class:`KernelRegressor` for Dask arrays and data frames.
 
-    The client selects scaling, grids, penalty and errors with a sample of at most 100,000 rows.
-    Then the workers bin all rows, and conjugate gradients need one round trip per iteration. The
-    fit has the same bits for any number of workers, and continues if workers die. For up to 100,000
-    rows, predictions equal those of the local estimator up to rounding.
+    The client selects scaling, grids, penalty and errors with a sample of 100,000 rows and further
+    rows with rare values. Then the workers bin all rows, and conjugate gradients need one round
+    trip per iteration. The fit has the same bits for any number of workers, and continues if
+    workers die. For up to 100,000 rows, predictions equal those of the local estimator up to
+    rounding.
 
     Parameters
     ----------
@@ -697,7 +699,9 @@ def _merge_keys(cluster: Cluster, blocks: list[Future]) -> BinKeys:
     return BinKeys.merge(keys)
 
 
-def _factors(selection: Selection, n_rows: int, layout: Layout, means: FloatArray) -> FloatArray:
+def _bin_factors(
+    selection: Selection, n_rows: int, layout: Layout, means: FloatArray
+) -> FloatArray:
     """Return the factors of all bins, given the weighted means of their columns.
 
     The result is empty if all factors are 1, or if there are no bins.
@@ -718,7 +722,7 @@ def _map_weights(weights: Vector, known: BinKeys, old: BinKeys) -> Vector:
     """
     n_old, n_new = int(old.offsets[-1]), int(known.offsets[-1])
     moved = np.zeros((n_new + len(weights) - n_old, *weights.shape[1:]))
-    moved[known.columns(old).columns] = weights[:n_old]
+    moved[known.columns_of(old).columns] = weights[:n_old]
     moved[n_new:] = weights[n_old:]
     return moved
 

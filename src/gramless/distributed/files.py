@@ -16,7 +16,7 @@ from gramless.estimators.base import KernelMachine
 from gramless.estimators.classifier import KernelClassifier
 
 _CONNECT_TIMEOUT = 5  # seconds
-_HEAD_ROWS = 10_000
+_HEAD_ROWS = 10_000  # rows that decide the task and the types of columns
 
 
 @contextmanager
@@ -51,13 +51,13 @@ def read_frame(path: Path) -> Collection:
     )
 
 
-def head_of(frame: Collection) -> dict[str, AnyArray]:
+def read_head(frame: Collection) -> dict[str, AnyArray]:
     """Return the columns of the first rows of a frame as arrays."""
     head = frame.head(_HEAD_ROWS)
     return {str(name): head[name].to_numpy() for name in head.columns}
 
 
-def on_cluster(
+def as_dask_estimator(
     machine: KernelMachine, client: Client
 ) -> DaskKernelRegressor | DaskKernelClassifier:
     """Return an unfitted Dask estimator with the same parameters."""

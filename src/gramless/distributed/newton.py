@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from gramless.base.threads import cached_property
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.distributed.blocks import RowBlock, concatenate_blocks
 from gramless.distributed.cluster import Result
-from gramless.distributed.rows import Arrived, BlockFunction, Shared, by_block
+from gramless.distributed.rows import BlockFunction, ReceivedVector, Shared, group_by_block
 from gramless.distributed.solving import (
     ClusterProblem,
     ClusterSystem,
@@ -38,9 +38,22 @@ from gramless.solvers.vectors import add_times_by_row, matvec, rmatvec
 
 # Attributes that change from step to step, with their names in checkpoints.
 _CHANGING = "weights", "penalty_value", "objective", "slow", "products", "penalties"
-_WORDS = 4  # random numbers per step of the counter of a generator
+_NUMBERS_PER_COUNTER_STEP = 4  # a step of Philox yields four random numbers
 
-CurvedFacts: TypeAlias = tuple[int, int, float, float, IntArray | None]  # see ``curved_facts``
+
+class CurvatureSummary(NamedTuple):
+    """Statistics of the sampled rows of a block.
+
+    ``n_curved`` is the number of rows with curvature, ``total`` the sum of their mean curvatures
+    over outputs, and ``bound`` an upper bound of the sum of their largest curvatures. ``places``
+    are the positions of the rows with curvature on one machine, if they are needed.
+    """
+
+    n_rows: int
+    n_curved: int
+    total: float
+    bound: float
+    places: IntArray | None
 
 
 @dataclass(frozen=True)
@@ -89,8 +102,10 @@ class Draw:
         if positions is not None:
             of_all_rows = generator.random(int(self.starts[-1]))
             return of_all_rows[positions[start : start + block.n_rows]]
-        generator.bit_generator.advance(start // _WORDS)  # type: ignore[attr-defined]
-        return generator.random(start % _WORDS + block.n_rows)[start % _WORDS :]
+        generator.bit_generator.advance(start // _NUMBERS_PER_COUNTER_STEP)  # type: ignore[attr-defined]
+        return generator.random(start % _NUMBERS_PER_COUNTER_STEP + block.n_rows)[
+            start % _NUMBERS_PER_COUNTER_STEP :
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +120,12 @@ class CurvedPart:
 
 
 def curved_part(
-    block: RowBlock, work: Workspace, draw: Draw, *, w: Arrived, positions: Arrived | None = None
+    block: RowBlock,
+    work: Workspace,
+    draw: Draw,
+    *,
+    w: ReceivedVector,
+    positions: ReceivedVector | None = None,
 ) -> CurvedPart:
     """Return the sampled rows of a block, cached for the same weights and draw."""
     places = None if positions is None else positions.values.astype(np.int64)
@@ -128,7 +148,9 @@ def curved_part(
     return part
 
 
-def responses(block: RowBlock, work: Workspace, w: Arrived, name: str = "responses") -> Vector:
+def responses(
+    block: RowBlock, work: Workspace, w: ReceivedVector, name: str = "responses"
+) -> Vector:
     """Return the responses of a block's rows to weights, cached for the same weights."""
     if block.n_rows == 0:
         return np.zeros((0, w.shape[1]))
@@ -137,31 +159,27 @@ def responses(block: RowBlock, work: Workspace, w: Arrived, name: str = "respons
 
 
 def sums_of_losses(
-    block: RowBlock, work: Workspace, there: MeanLoss, *, w: Arrived
+    block: RowBlock, work: Workspace, mean_loss: MeanLoss, *, w: ReceivedVector
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return sums over a block's rows, for each output.
 
     These are the mean losses, ``|gradient * z|``, the curvatures and ``|gradient|``.
     """
-    losses, z = there.of(block), responses(block, work, w)
+    losses, z = mean_loss.of(block), responses(block, work, w)
     slopes, curvatures = derivatives(losses, z, work.threads)
     sums = np.abs(slopes * z).sum(axis=0), curvatures.sum(axis=0), np.abs(slopes).sum(axis=0)
     return losses.mean(z), *sums
 
 
-def gradient(block: RowBlock, work: Workspace, there: MeanLoss, *, w: Arrived) -> Vector:
+def gradient(block: RowBlock, work: Workspace, mean_loss: MeanLoss, *, w: ReceivedVector) -> Vector:
     """Return a block's part of the gradient of the mean loss."""
-    slopes, _ = derivatives(there.of(block), responses(block, work, w), work.threads)
+    slopes, _ = derivatives(mean_loss.of(block), responses(block, work, w), work.threads)
     return rmatvec(block.matrix(work), slopes, work.empty("sums", w.shape))
 
 
-def curved_facts(block: RowBlock, work: Workspace, draw: Draw, **at: Arrived) -> CurvedFacts:
-    """Return facts about the sampled rows of a block.
-
-    These are their number, the number of those with curvature, the sum of their mean curvatures, an
-    upper bound of the sum of their largest curvatures, and, if positions are given, those of the
-    rows with curvature.
-    """
+def summarise_curvature(
+    block: RowBlock, work: Workspace, draw: Draw, **at: ReceivedVector
+) -> CurvatureSummary:
     part = curved_part(block, work, draw, **at)
     has_curvature = part.weights != 0
     places = None
@@ -169,7 +187,8 @@ def curved_facts(block: RowBlock, work: Workspace, draw: Draw, **at: Arrived) ->
         start = int(draw.starts[block.number])
         places = at["positions"].values.astype(np.int64)[start + part.rows[has_curvature]]
     n_curved = int(np.count_nonzero(has_curvature))
-    return len(part.rows), n_curved, float(part.weights.sum()), part.curvature_bound, places
+    total = float(part.weights.sum())
+    return CurvatureSummary(len(part.rows), n_curved, total, part.curvature_bound, places)
 
 
 def take_curved_rows(
@@ -178,7 +197,7 @@ def take_curved_rows(
     draw: Draw,
     indices: dict[int, IntArray],
     among_curved: bool,
-    **at: Arrived,
+    **at: ReceivedVector,
 ) -> tuple[RowBlock, FloatArray] | None:
     """Return some of the sampled rows and their weights; None if the block has none of them.
 
@@ -199,8 +218,8 @@ def curved_product(
     draw: Draw,
     active: NDArray[np.intp],
     *,
-    p: Arrived,
-    **at: Arrived,
+    p: ReceivedVector,
+    **at: ReceivedVector,
 ) -> Vector | None:
     """Return a block's part of ``Z' C Z p``."""
     part = curved_part(block, work, draw, **at)
@@ -215,29 +234,29 @@ def curved_product(
 def line_means(
     block: RowBlock,
     work: Workspace,
-    there: MeanLoss,
+    mean_loss: MeanLoss,
     lengths: FloatArray,
     *,
-    w: Arrived,
-    d: Arrived,
+    w: ReceivedVector,
+    d: ReceivedVector,
 ) -> FloatArray:
     """Return a block's part of the mean losses at some lengths of a step."""
     z, change = responses(block, work, w), responses(block, work, d, "change")
-    return there.of(block).mean(z + lengths * change)
+    return mean_loss.of(block).mean(z + lengths * change)
 
 
 def line_derivatives(
     block: RowBlock,
     work: Workspace,
-    there: MeanLoss,
+    mean_loss: MeanLoss,
     lengths: FloatArray,
     *,
-    w: Arrived,
-    d: Arrived,
+    w: ReceivedVector,
+    d: ReceivedVector,
 ) -> FloatArray:
     """Return a block's part of the derivatives of the mean losses, (2, K)."""
     z, change = responses(block, work, w), responses(block, work, d, "change")
-    losses, at, curved = there.of(block), z + lengths * change, change.copy()
+    losses, at, curved = mean_loss.of(block), z + lengths * change, change.copy()
     losses.curvature(at).apply(slice(None), curved, np.arange(curved.shape[1]))
     slopes = np.einsum("nk,nk->k", losses.slopes(at), change)
     return np.stack([slopes, np.einsum("nk,nk->k", curved, change)])
@@ -248,9 +267,11 @@ def target_means(block: RowBlock, work: Workspace, total: float) -> FloatArray:
     return np.einsum("n,nk->k", block.weights / total, columns(block.targets))
 
 
-def curvature_at(block: RowBlock, work: Workspace, there: MeanLoss, z: FloatArray) -> FloatArray:
+def curvature_at(
+    block: RowBlock, work: Workspace, mean_loss: MeanLoss, z: FloatArray
+) -> FloatArray:
     """Return a block's part of the mean curvature at constant responses."""
-    losses = there.of(block)
+    losses = mean_loss.of(block)
     return losses.curvatures(np.broadcast_to(z, losses.targets.shape)).sum(axis=0)
 
 
@@ -266,11 +287,13 @@ class ClusterNewtonState(NewtonState):
     ) -> None:
         self.problem, self.loss, self.penalty = problem, loss, problem.penalty
         self.rows, self.draws = problem.rows, 0
-        self.there = MeanLoss(loss, self.rows.total)
-        self.typical_curvature, weights = loss.smoothness, np.zeros_like(problem.right)
+        self.mean_loss = MeanLoss(loss, self.rows.total)
+        self.typical_curvature, weights = loss.smoothness, np.zeros_like(problem.rhs)
         if not loss.smoothness < np.inf:
-            constant = loss.link(np.sum(self.rows.per_block(target_means, self.rows.total), axis=0))
-            parts = self.rows.per_block(curvature_at, self.there, constant)
+            constant = loss.link(
+                np.sum(self.rows.map_over_blocks(target_means, self.rows.total), axis=0)
+            )
+            parts = self.rows.map_over_blocks(curvature_at, self.mean_loss, constant)
             self.typical_curvature = float(np.sum(parts, axis=0).mean())
             if problem.layout.intercept:
                 weights[-1] = constant
@@ -307,42 +330,44 @@ class ClusterNewtonState(NewtonState):
 
     def _differentiate(self) -> None:
         rows = self.rows
-        parts = rows.per_block(sums_of_losses, self.there, w=self.w)
+        parts = rows.map_over_blocks(sums_of_losses, self.mean_loss, w=self.w)
         means, sensitivity, self.curvatures, slopes = (
             np.sum(same, axis=0) for same in zip(*parts, strict=True)
         )
         self._means, self.sensitivity = means, self.by_run(sensitivity)
         largest = max(1.0, rows.largest_norm)
         bound = float(slopes.max()) * largest
-        self.gradient = self.problem.sum_over_blocks(gradient, bound, self.there, w=self.w)
+        self.gradient = self.problem.sum_over_blocks(gradient, bound, self.mean_loss, w=self.w)
         add_times_by_row(self.gradient, self.ridge, self.weights, self.options.n_jobs)
 
     def _approximate(self) -> None:
         self.before = self.draws, self.penalties
-        facts = self._draw_rows(self._flat_outputs(self.curvatures))
-        self.total = sum(one[2] for one in facts)
-        self.curvature_bound = sum(one[3] for one in facts)
-        self.inverse = self._inverse(facts)
+        summaries = self._draw_rows(self._flat_outputs(self.curvatures))
+        self.total = sum(block.total for block in summaries)
+        self.curvature_bound = sum(block.bound for block in summaries)
+        self.inverse = self._inverse(summaries)
 
-    def _draw_rows(self, flat: BoolArray) -> list[CurvedFacts]:
-        """Sample rows by their curvature; return the facts of each block."""
+    def _draw_rows(self, flat: BoolArray) -> list[CurvatureSummary]:
+        """Sample rows by their curvature; return the summary of each block."""
         n_rows, alpha, factor = self.rows.n_rows, self.penalty.l2, np.inf
         self.uses_all_rows = n_rows <= self.options.all_rows_below
         if alpha > 0 and not self.uses_all_rows:
             factor = self._squared_norm / (self.penalties * alpha)
         sizes = self.draws, factor, self.uses_all_rows, self.rows.starts
-        self.draw = Draw(self.there, self.curvature_floor(flat), *sizes)
-        facts = self._per_block(curved_facts)
+        self.draw = Draw(self.mean_loss, self.curvature_floor(flat), *sizes)
+        summaries = self._map_over_blocks(summarise_curvature)
         if self.uses_all_rows:
-            return facts
+            return summaries
         self.draws += 1
-        if 0 < sum(one[0] for one in facts) <= WORTH_COPYING * n_rows:
-            return facts
+        if 0 < sum(block.n_rows for block in summaries) <= WORTH_COPYING * n_rows:
+            return summaries
         self.uses_all_rows, self.draw = True, replace(self.draw, whole=True)
-        return self._per_block(curved_facts)
+        return self._map_over_blocks(summarise_curvature)
 
-    def _per_block(self, function: BlockFunction, *arguments: object) -> list[Result]:
-        return self.rows.per_block(function, self.draw, *arguments, w=self.w, **self.positions)
+    def _map_over_blocks(self, function: BlockFunction, *arguments: object) -> list[Result]:
+        return self.rows.map_over_blocks(
+            function, self.draw, *arguments, w=self.w, **self.positions
+        )
 
     @cached_property
     def _squared_norm(self) -> float:
@@ -353,18 +378,20 @@ class ClusterNewtonState(NewtonState):
         matrix = self.problem.scaled(block.matrix(Workspace(self.options.n_jobs)))
         return float(matrix.gram_diagonal().sum()) / len(sample)
 
-    def _inverse(self, facts: list[CurvedFacts]) -> Inverse:
+    def _inverse(self, summaries: list[CurvatureSummary]) -> Inverse:
         """Return the preconditioner for the sampled rows, weighted by their curvatures."""
         if self.uses_all_rows:
             # As on one machine, the sample of all rows is drawn again only if a row in it has no
             # curvature.
-            block, weights, complete = self._sample([one[0] for one in facts], None)
+            counts = [block.n_rows for block in summaries]
+            block, weights, complete = self._sample(counts, None)
             if weights.all():
                 return self._inverse_of(block, weights, complete)
         places = None
         if self.positions:
-            places = np.concatenate([one[4] for one in facts])
-        return self._inverse_of(*self._sample([one[1] for one in facts], places, curved=True))
+            places = np.concatenate([block.places for block in summaries])
+        counts = [block.n_curved for block in summaries]
+        return self._inverse_of(*self._sample(counts, places, curved=True))
 
     def _inverse_of(self, block: RowBlock, weights: FloatArray, complete: bool) -> Inverse:
         penalty = L2(self.penalty.l2 / self.total, self.penalty.n_free)
@@ -385,8 +412,8 @@ class ClusterNewtonState(NewtonState):
             sample = np.argsort(places)[sample]
         elif self.problem.order is not None:
             sample = self.problem.order[sample]
-        indices, back = by_block(np.append(0, np.cumsum(counts)), sample)
-        parts = self._per_block(take_curved_rows, indices, curved)
+        indices, back = group_by_block(np.append(0, np.cumsum(counts)), sample)
+        parts = self._map_over_blocks(take_curved_rows, indices, curved)
         blocks, weights = zip(*(part for part in parts if part is not None), strict=True)
         return (
             concatenate_blocks(blocks).take_rows(back),
@@ -425,12 +452,12 @@ class ClusterLine(AnyLine):
     penalty: tuple[FloatArray, FloatArray, FloatArray]
 
     def mean_loss(self, lengths: FloatArray) -> FloatArray:
-        return np.asarray(np.sum(self._per_block(line_means, lengths), axis=0))
+        return np.asarray(np.sum(self._map_over_blocks(line_means, lengths), axis=0))
 
     def loss_derivatives(self, lengths: FloatArray) -> tuple[FloatArray, FloatArray]:
-        slopes, curvatures = np.sum(self._per_block(line_derivatives, lengths), axis=0)
+        slopes, curvatures = np.sum(self._map_over_blocks(line_derivatives, lengths), axis=0)
         return self.state.by_run(slopes), self.state.by_run(curvatures)
 
-    def _per_block(self, function: BlockFunction, lengths: FloatArray) -> list[FloatArray]:
+    def _map_over_blocks(self, function: BlockFunction, lengths: FloatArray) -> list[FloatArray]:
         state = self.state
-        return state.rows.per_block(function, state.there, lengths, w=state.w, d=self.d)
+        return state.rows.map_over_blocks(function, state.mean_loss, lengths, w=state.w, d=self.d)

@@ -23,15 +23,15 @@ from gramless.distributed.cluster import (
     release,
     worker_threads,
 )
-from gramless.distributed.sums import add_sums, as_floats, exponent_of, fixed_sum
+from gramless.distributed.sums import add_sums, exponent_of, fixed_sum, sum_as_floats
 from gramless.distributed.workspace import Workspace
 from gramless.solvers.objective import columns
 from gramless.solvers.vectors import matvec, rmatvec
 
-_MAX_ROUNDS = 100
+_MAX_ROUNDS = 100  # attempts to finish a round trip while workers are lost
 _SUMS_PER_TASK = 8  # sums that one task adds up; if there are more, several tasks add them
 
-# A function of a block, a workspace, arguments and vectors, as keywords, that have arrived.
+# A function of a block, a workspace, other arguments, and vectors as keyword arguments.
 BlockFunction: TypeAlias = Callable[..., Result]
 
 
@@ -43,8 +43,11 @@ class Shared:
         self.data = np.ascontiguousarray(vector)
         self.futures: dict[str, Future] = {}
 
-    def sent(self, cluster: Cluster, workers: list[str]) -> dict[str, Future]:
-        """Return the vector on each worker; send it if it was lost or the workers changed."""
+    def send_to(self, cluster: Cluster, workers: list[str]) -> dict[str, Future]:
+        """Return the vector's future on each worker.
+
+        The vector is sent if these workers do not have it, or if a copy was lost.
+        """
         is_complete = all(future.status == "finished" for future in self.futures.values())
         if list(self.futures) != workers or not is_complete:
             self.futures = dict(zip(workers, cluster.scatter(self.data, workers), strict=True))
@@ -53,7 +56,7 @@ class Shared:
 
 
 @dataclass(frozen=True, eq=False)
-class Arrived:
+class ReceivedVector:
     """A vector on a worker, with a tag that is unique to the vector."""
 
     tag: str
@@ -71,7 +74,7 @@ class ClusterRows:
     def __init__(self, cluster: Cluster, blocks: list[Future]) -> None:
         self.cluster, self.blocks = cluster, blocks
         self._places: dict[str, list[int]] | None = None
-        statistics = self.per_block(_statistics)
+        statistics = self.map_over_blocks(_block_statistics)
         self.sizes = np.array([block[0] for block in statistics])
         self.total = float(np.sum([block[1] for block in statistics]))
         self.largest_target = max(block[2] for block in statistics)
@@ -80,7 +83,7 @@ class ClusterRows:
 
     def release(self) -> None:
         """Release the blocks, even if there are still references to them."""
-        self.cluster.forget()
+        self.cluster.release_last_round()
         release(self.blocks)
 
     @property
@@ -88,36 +91,37 @@ class ClusterRows:
         """Number of rows of positive weight."""
         return int(self.starts[-1])
 
-    def per_block(
+    def map_over_blocks(
         self, function: BlockFunction, *arguments: object, **vectors: Shared
     ) -> list[Result]:
         """Return ``function(block, workspace, *arguments, **vectors)`` for each block, in order.
 
-        Functions get vectors as :class:`Arrived`.
+        The function gets each vector as a :class:`ReceivedVector`.
         """
         results: dict[int, Result] = {}
-        for of_worker in self._run_on_workers(per_block, function, arguments, vectors):
+        for of_worker in self._run_on_workers(map_worker_blocks, function, arguments, vectors):
             results |= of_worker
         return [results[number] for number in range(len(self.blocks))]
 
     def sum_over_blocks(
         self, function: BlockFunction, bound: float, *arguments: object, **vectors: Shared
     ) -> FloatArray:
-        """Return the sum of arrays over blocks; each entry of a sum is at most ``bound``.
+        """Return the sum of ``function(block, workspace, *arguments, **vectors)`` over blocks.
 
-        The bits of the sum do not depend on the places of the blocks. The function may return an
-        array of its workspace.
+        The absolute value of each entry of a sum must be at most ``bound``. The bits of the sum do
+        not depend on which worker has which block. The function may return an array of its
+        workspace, or None for 0.
         """
         exponent = exponent_of(bound)
-        sums = self._run_on_workers(sum_of_blocks, function, (exponent, arguments), vectors)
+        sums = self._run_on_workers(sum_worker_blocks, function, (exponent, arguments), vectors)
         total = add_sums(sums)
         assert total is not None
-        return as_floats(total, exponent)
+        return sum_as_floats(total, exponent)
 
     def take_rows(self, rows: NDArray[np.intp]) -> RowBlock:
         """Return some rows, given their indices among all rows."""
-        indices, back = by_block(self.starts, rows)
-        parts = [part for part in self.per_block(_take_rows, indices) if part is not None]
+        indices, back = group_by_block(self.starts, rows)
+        parts = [part for part in self.map_over_blocks(_take_rows, indices) if part is not None]
         return concatenate_blocks(parts).take_rows(back)
 
     def _run_on_workers(
@@ -127,9 +131,9 @@ class ClusterRows:
         cluster = self.cluster
         for _ in range(_MAX_ROUNDS):
             if self._places is None:
-                self._places = cluster.places(self.blocks)
+                self._places = cluster.locate(self.blocks)
             cluster.n_rounds += 1
-            results = self._round(task, function, arguments, vectors)
+            results = self._run_round(task, function, arguments, vectors)
             if results is not None:
                 return results
             self._places = None
@@ -138,14 +142,14 @@ class ClusterRows:
             f"live longer."
         )
 
-    def _round(
+    def _run_round(
         self, task: Task, function: BlockFunction, arguments: Arguments, vectors: dict[str, Shared]
     ) -> Sequence[Result] | None:
         """Run the task on all workers once; return None if one of them is lost."""
         cluster, places = self.cluster, self._places
         assert places is not None
         try:
-            sent = {name: vector.sent(cluster, list(places)) for name, vector in vectors.items()}
+            sent = {name: vector.send_to(cluster, list(places)) for name, vector in vectors.items()}
         except (*LOST, KeyError, ValueError):
             # KeyError and ValueError come from the scheduler if it does not know the worker.
             return None
@@ -154,10 +158,10 @@ class ClusterRows:
             on_worker = {name: (v.tag, sent[name][worker]) for name, v in vectors.items()}
             calls.append(([self.blocks[i] for i in numbers], function, arguments, on_worker))
         tasks = dict(zip(places, cluster.submit(task, calls, places), strict=True))
-        if task is sum_of_blocks:
+        if task is sum_worker_blocks:
             tasks = self._add_in_tasks(tasks)
         results = cluster.gather_unless_lost(tasks)
-        if results is not None and task is sum_of_blocks:
+        if results is not None and task is sum_worker_blocks:
             cluster.n_bytes += sum(part.nbytes for part in results if part is not None)
         return results
 
@@ -174,7 +178,7 @@ class ClusterRows:
 Vectors: TypeAlias = dict[str, tuple[str, FloatArray]]  # tags and values of vectors, by name
 
 
-def per_block(
+def map_worker_blocks(
     blocks: list[RowBlock], function: BlockFunction, arguments: Arguments, sent: Vectors
 ) -> dict[int, Result]:
     """Return the result of a function for each block (a task)."""
@@ -184,25 +188,25 @@ def per_block(
     }
 
 
-def sum_of_blocks(
+def sum_worker_blocks(
     blocks: list[RowBlock], function: BlockFunction, arguments: tuple[int, Arguments], sent: Vectors
 ) -> IntArray | None:
-    """Return the sum of the results of a function, except None, over blocks (a task)."""
+    """Return the sum of the results of a function over blocks, where None is 0 (a task)."""
     vectors, (exponent, others) = _align_vectors(sent), arguments
     with blocks[0].workspace(worker_threads()) as work:
         parts = (function(block, work, *others, **vectors) for block in blocks if block.n_rows > 0)
         return fixed_sum((part for part in parts if part is not None), exponent)
 
 
-def _align_vectors(sent: Vectors) -> dict[str, Arrived]:
+def _align_vectors(sent: Vectors) -> dict[str, ReceivedVector]:
     # Arrays in messages may be unaligned; loops would be compiled again for these, and be slower.
     return {
-        name: Arrived(tag, np.require(values, requirements="A"))
+        name: ReceivedVector(tag, np.require(values, requirements="A"))
         for name, (tag, values) in sent.items()
     }
 
 
-def by_block(
+def group_by_block(
     starts: IntArray, rows: NDArray[np.intp]
 ) -> tuple[dict[int, IntArray], NDArray[np.intp]]:
     """Return the indices of rows in each block, and the indices that restore their order.
@@ -223,7 +227,7 @@ def by_block(
     return indices, back
 
 
-def _statistics(block: RowBlock, work: Workspace) -> tuple[int, float, float, float]:
+def _block_statistics(block: RowBlock, work: Workspace) -> tuple[int, float, float, float]:
     """Return the number of rows, the sum of weights, the largest target and the largest norm.
 
     The norm is that of the features other than bins.
@@ -241,7 +245,7 @@ def _take_rows(
     return None if rows is None else block.take_rows(rows)
 
 
-def means_and_right(block: RowBlock, work: Workspace, n_rows: int, total: float) -> FloatArray:
+def means_and_rhs(block: RowBlock, work: Workspace, n_rows: int, total: float) -> FloatArray:
     """Return the block's part of the mean and weighted mean of each column, and of ``Z' S y``."""
     shares = (block.weights / total)[:, None]
     means = np.full(block.n_rows, 1.0 / n_rows)
@@ -255,7 +259,9 @@ def mean_squares(block: RowBlock, work: Workspace, total: float) -> float:
     return float(squares @ (block.weights / total))
 
 
-def gram_product(block: RowBlock, work: Workspace, total: float, *, w: Arrived) -> FloatArray:
+def gram_product(
+    block: RowBlock, work: Workspace, total: float, *, w: ReceivedVector
+) -> FloatArray:
     """Return the block's part of ``Z' S Z w``."""
     matrix = block.matrix(work)
     responses = matvec(matrix, w.values, work.empty("responses", (block.n_rows, w.shape[1])))

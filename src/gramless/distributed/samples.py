@@ -30,8 +30,8 @@ from gramless.estimators.targets import NumberEncoder
 from gramless.losses import Loss
 from gramless.preprocessing.categories import category_mask
 
-# Values of a column in a partition for each of which the sample has a row.
-_MAX_WITNESSES = 500
+# The sample has an example for at most this many values of a column in each partition.
+_MAX_EXAMPLES = 500
 
 ClassTotals: TypeAlias = dict[Hashable, float]  # label: the sum of its weights
 
@@ -40,14 +40,14 @@ ClassTotals: TypeAlias = dict[Hashable, float]  # label: the sum of its weights
 class PartitionSample:
     """Some rows of a partition, and statistics of all its rows.
 
-    ``rows`` are the sampled rows followed by the witnesses, the first row of each value of a
-    column. ``places`` are their indices in the partition; ``witnesses`` has the index for each
-    value.
+    ``rows`` are the sampled rows, followed by examples: the first row with each value of the
+    categorical columns. ``places`` are their indices in the partition; ``examples`` has the index
+    for each value.
     """
 
     rows: GivenPart
     n_sampled: int
-    witnesses: dict[Hashable, int]
+    examples: dict[Hashable, int]
     places: IntArray
     largest_weight: float
     classes: ClassTotals
@@ -146,7 +146,7 @@ class Sample:
         max_rows: int,
         categorical: ArrayLike | None = None,
     ) -> Sample:
-        """Draw at most ``max_rows`` rows, and further rows with rare values.
+        """Draw at most ``max_rows`` rows, and an example of each value that may be rare.
 
         ``categorical`` selects columns of numbers that are categories. The sample depends on the
         number of rows of each partition and on the seed, but not on the workers.
@@ -178,11 +178,11 @@ class Sample:
         parts: list[tuple[Table, ...]] = []
         classes: ClassTotals = {}
         for sample in samples:
-            new = [value for value in sample.witnesses if value not in known]
+            new = [value for value in sample.examples if value not in known]
             known.update(new)
             kept = np.arange(sample.n_sampled)
             if new:
-                extra = np.unique([sample.witnesses[value] for value in new])
+                extra = np.unique([sample.examples[value] for value in new])
                 at = np.searchsorted(sample.places[sample.n_sampled :], extra) + sample.n_sampled
                 kept = np.append(kept, at)
                 kept = kept[np.unique(sample.places[kept], return_index=True)[1]]
@@ -201,7 +201,7 @@ class Sample:
 
 
 def count_rows(number: int, X: Table, y: Column, weight: Column, groups: Column) -> int:
-    """Return the number of rows; raise InputError if targets or weights have another number."""
+    """Return the number of rows; raise InputError if targets, weights or groups have another."""
     n_rows = n_rows_of(X)
     for name, values in (("y", y), ("sample_weight", weight), ("groups", groups)):
         if values is not None and len(values) != n_rows:
@@ -216,7 +216,7 @@ def sample_of_partition(
     number: int,
     sampled: IntArray,
     n_rows: int,
-    has_witnesses: bool,
+    needs_examples: bool,
     has_classes: bool,
     categorical: ArrayLike | None,
     *part: Column,
@@ -228,14 +228,14 @@ def sample_of_partition(
             f"partition {number} has {n_now} rows now and had {n_rows} before; make collections "
             f"whose partitions are the same each time they are computed."
         )
-    witnesses: dict[Hashable, int] = {}
-    if has_witnesses:
+    examples: dict[Hashable, int] = {}
+    if needs_examples:
         # Rows of weight 0 are ignored, and must not be the only rows with a value.
         weighted = np.arange(n_rows) if weight is None else np.flatnonzero(as_array(weight) > 0)
-        witnesses = _witnesses(X if weight is None else take_rows(X, weighted), categorical)
-        witnesses |= _first_of("y", as_array(y)[weighted]) if has_classes else {}
-        witnesses = {value: int(weighted[row]) for value, row in witnesses.items()}
-    extra = np.unique(np.array(list(witnesses.values()), np.int64))
+        examples = _find_examples(X if weight is None else take_rows(X, weighted), categorical)
+        examples |= _first_of("y", as_array(y)[weighted]) if has_classes else {}
+        examples = {value: int(weighted[row]) for value, row in examples.items()}
+    extra = np.unique(np.array(list(examples.values()), np.int64))
     places = np.concatenate([sampled, extra])
     y, weight, groups = as_array(y), _optional(weight), _optional(groups)
     rows: Any = tuple(None if x is None else take_rows(x, places) for x in (X, y, weight, groups))
@@ -246,7 +246,7 @@ def sample_of_partition(
         classes = _class_weights(y, weight)
     elif n_rows > 0 and y.dtype.kind in "biuf" and (weight is None or weight.sum() > 0):
         moments = Moments.of(y, None if weight is None else weight.astype(np.float64))
-    return PartitionSample(rows, len(sampled), witnesses, places, largest, classes, moments)
+    return PartitionSample(rows, len(sampled), examples, places, largest, classes, moments)
 
 
 def _optional(values: Column) -> AnyArray | None:
@@ -263,19 +263,19 @@ def _class_weights(y: AnyArray, weight: AnyArray | None) -> ClassTotals:
     return dict(zip(names.tolist(), np.bincount(numbers, weights[is_used]).tolist(), strict=True))
 
 
-def _witnesses(X: Table, categorical: ArrayLike | None) -> dict[Hashable, int]:
+def _find_examples(X: Table, categorical: ArrayLike | None) -> dict[Hashable, int]:
     """Return a row for each category of the categorical columns, and for missing numbers."""
-    witnesses: dict[Hashable, int] = {}
+    examples: dict[Hashable, int] = {}
     if isinstance(X, np.ndarray):
         if len(X) == 0:
-            return witnesses
+            return examples
         for j in np.flatnonzero(category_mask(categorical, X.shape[1])).tolist():
-            witnesses |= _first_of(j, X[:, j])
+            examples |= _first_of(j, X[:, j])
         missing = np.isnan(X) if X.dtype.kind == "f" else np.zeros((1, 0), bool)
         gaps = np.flatnonzero(missing.any(axis=0))
-        return witnesses | {(j, None): int(missing[:, j].argmax()) for j in gaps}
+        return examples | {(j, None): int(missing[:, j].argmax()) for j in gaps}
     if not hasattr(X, "columns"):
-        return witnesses
+        return examples
     names = [str(name) for name in X.columns]
     mask = category_mask(categorical, len(names), names)
     for name, is_categorical in zip(X.columns, mask.tolist(), strict=True):
@@ -285,10 +285,10 @@ def _witnesses(X: Table, categorical: ArrayLike | None) -> dict[Hashable, int]:
             or column.dtype.kind in "OUSb"
             or str(column.dtype) in ("category", "string", "str")
         ):
-            witnesses |= _first_of(name, column)
+            examples |= _first_of(name, column)
         elif column.isna().any():
-            witnesses[name, None] = int(column.isna().to_numpy().argmax())
-    return witnesses
+            examples[name, None] = int(column.isna().to_numpy().argmax())
+    return examples
 
 
 def _first_of(name: Hashable, values: Column) -> dict[Hashable, int]:
@@ -296,5 +296,5 @@ def _first_of(name: Hashable, values: Column) -> dict[Hashable, int]:
     import pandas
 
     column = pandas.Series(np.asarray(values, dtype=object) if values.ndim == 1 else [])
-    first = np.flatnonzero(~column.duplicated().to_numpy())[:_MAX_WITNESSES]
+    first = np.flatnonzero(~column.duplicated().to_numpy())[:_MAX_EXAMPLES]
     return {(name, str(column.iloc[row])): int(row) for row in first}

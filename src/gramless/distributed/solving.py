@@ -28,9 +28,9 @@ from gramless.solvers.preconditioners import (
 
 @dataclass(frozen=True, eq=False)
 class ClusterProblem:
-    """A ridge problem, or one of another loss, with rows on a cluster.
+    """A problem with an L2 penalty and any loss, with rows on a cluster.
 
-    ``shares`` (n_columns,) are the mean features of all rows, ``right`` (n_columns, K) the features
+    ``shares`` (n_columns,) are the mean features of all rows, ``rhs`` (n_columns, K) the features
     times weighted targets. The client scales the bins, which are the first columns, by ``factors``
     (n_bins,); workers have unscaled bins. ``order`` is the order of the rows in a fit on one
     machine, which the sample for the preconditioner depends on; None is the order of the blocks.
@@ -40,14 +40,14 @@ class ClusterProblem:
     layout: Layout
     penalty: Penalty
     shares: FloatArray = field(repr=False)
-    right: FloatArray = field(repr=False)
+    rhs: FloatArray = field(repr=False)
     at_zero: float
     order: IntArray | None = field(repr=False)
     factors: FloatArray = field(repr=False)
     n_jobs: int | None
 
     def shared(self, w: Vector) -> Shared:
-        """Return weights for the workers, those of unscaled bins."""
+        """Return weights in the form that workers need, as weights of unscaled bins."""
         return Shared(multiply_first(w, self.factors))
 
     def sum_over_blocks(
@@ -66,11 +66,11 @@ class ClusterProblem:
         """Return the matrix with scaled bins."""
         return scale_bins(matrix, self.factors) if len(self.factors) > 0 else matrix
 
-    def mark(self, name: str, tol: float, start: Vector | None) -> Iterator[bytes]:
+    def identifying_bytes(self, name: str, tol: float, start: Vector | None) -> Iterator[bytes]:
         """Yield bytes that identify the problem and the solver."""
         facts = name, tol, self.penalty, self.at_zero, self.rows.total, self.rows.sizes.tolist()
         yield repr(facts).encode()
-        yield self.right.tobytes()
+        yield self.rhs.tobytes()
         yield self.shares.tobytes()
         if start is not None:
             yield start.tobytes()
@@ -136,15 +136,15 @@ class ClusterSystem:
         return self.product(w, active)
 
 
-def squares(problem: ClusterProblem, tol: float, start: Vector | None) -> ConjugateRuns:
+def ridge_solver(problem: ClusterProblem, tol: float, start: Vector | None) -> ConjugateRuns:
     """Return the conjugate gradient solver for the squared loss."""
 
     def product(w: Vector, active: NDArray[np.intp]) -> Vector:
         total = problem.rows.total
         return problem.sum_over_blocks(gram_product, problem.bound(w), total, w=problem.shared(w))
 
-    ridge = problem.penalty.diagonal(problem.right[:, 0])
-    system = ClusterSystem(problem.right, ridge, RemoteCurvature(False), product)
+    ridge = problem.penalty.diagonal(problem.rhs[:, 0])
+    system = ClusterSystem(problem.rhs, ridge, RemoteCurvature(False), product)
     first = None if start is None else columns(start)
     runs = ConjugateRuns(system, problem.inverse(), tol, problem.n_jobs, first)
     runs.at_zero = 0.5 * problem.at_zero

@@ -54,6 +54,6 @@ def add_sums(sums: Iterable[IntArray | None]) -> IntArray | None:
     return total
 
 
-def as_floats(total: IntArray, exponent: int) -> FloatArray:
+def sum_as_floats(total: IntArray, exponent: int) -> FloatArray:
     """Return the result of :func:`fixed_sum` as floats."""
     return np.asarray(total * 2.0**-exponent)

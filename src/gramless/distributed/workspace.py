@@ -1,4 +1,4 @@
-"""Arrays that functions of blocks reuse."""
+"""Scratch memory that functions of blocks reuse."""
 
 from __future__ import annotations
 
