@@ -30,7 +30,7 @@ def test_merged_bins_are_numbered_as_in_one_pass(grids):
         np.testing.assert_array_equal(merged.keys, known.keys())
         np.testing.assert_array_equal(merged.n_bins, known.n_bins)
         results = [
-            merged.columns(table).renumber(block_codes)
+            merged.columns_of(table).renumber(block_codes)
             for (block_codes, _), table in zip(blocks, tables, strict=True)
         ]
         np.testing.assert_array_equal(np.concatenate(results, axis=1), codes)
@@ -43,7 +43,7 @@ def test_bins_of_a_block_map_to_global_columns(grids):
         _, known = grids.learn(X)
         codes, some = grids.learn(X[200:])
         merged = BinKeys.of_counts(known.keys(), known.n_bins)
-        columns = merged.columns(BinKeys.of_counts(some.keys(), some.n_bins))
+        columns = merged.columns_of(BinKeys.of_counts(some.keys(), some.n_bins))
         binned = BinnedMatrix(codes, columns.offsets, scale=1.0)
         part = SomeColumns(binned, columns, 0.3, Workspace(1))
         whole = BinnedMatrix(known.find(X[200:]), merged.offsets, scale=0.3)

@@ -81,7 +81,7 @@ def test_killed_worker_does_not_change_the_fit(client, expected, loss, stage, mo
             if progress.stage == stage:
                 kill_one(client)
     else:
-        callback, ask = None, ClusterRows._round
+        callback, ask = None, ClusterRows._run_round
         rounds = {"first": 4, "tenth": 12}[stage]
 
         def asked(self, *arguments):
@@ -89,7 +89,7 @@ def test_killed_worker_does_not_change_the_fit(client, expected, loss, stage, mo
                 threading.Timer(0.01, kill_one, [client]).start()
             return ask(self, *arguments)
 
-        monkeypatch.setattr(ClusterRows, "_round", asked)
+        monkeypatch.setattr(ClusterRows, "_run_round", asked)
     if loss == "squares":
         model = Regressor(**GIVEN, client=client).fit(X, y, callbacks=callback)
     else:
@@ -181,7 +181,7 @@ def test_fit_without_workers_times_out_and_resumes(expected, loss, tmp_path, mon
     from gramless.distributed.rows import ClusterRows
 
     X, y = table()
-    path, ask = tmp_path / "solve.npz", ClusterRows._round
+    path, ask = tmp_path / "solve.npz", ClusterRows._run_round
     kind = Regressor if loss == "squares" else Classifier
     options = GIVEN if loss == "squares" else GIVEN | {"loss": "logistic"}
     targets = y if loss == "squares" else y > 0
@@ -193,7 +193,7 @@ def test_fit_without_workers_times_out_and_resumes(expected, loss, tmp_path, mon
             return ask(self, *arguments)
 
         with monkeypatch.context() as patch, dask.config.set({"gramless.patience": 2}):
-            patch.setattr(ClusterRows, "_round", asked)
+            patch.setattr(ClusterRows, "_run_round", asked)
             with pytest.raises(ClusterError, match="no worker for 2 seconds"):
                 kind(**options, tol=1e-4, client=client).fit(X, targets, checkpoint=path)
         assert path.exists()

@@ -123,7 +123,7 @@ def test_zero_penalty_gives_the_minimum_norm_solution(
 def test_columns_equal_up_to_rounding_share_their_weight() -> None:
     """As in single precision on a processor whose BLAS sums the last columns in another order."""
     case = make_case(TALL, alpha=0.0, repeated=True)
-    prepared = Cholesky().prepared(case.problem.matrix, case.problem.row_weights)
+    prepared = Cholesky().prepare(case.problem.matrix, case.problem.row_weights)
     rounded = prepared.gram.gram.copy()
     rounded[-1, -1] *= 1 + 1e-7
     prepared = replace(prepared, gram=replace(prepared.gram, gram=rounded))
@@ -268,7 +268,7 @@ def test_path_computes_one_gram_matrix(shape: tuple[int, int], intercept: bool) 
     case = make_case(shape, intercept=intercept, n_outputs=3, weighted=True)
     counting = Counting(case.dense[:, : shape[1]])
     matrix = with_ones(counting) if intercept else counting
-    prepared = Cholesky().prepared(matrix, case.problem.row_weights)
+    prepared = Cholesky().prepare(matrix, case.problem.row_weights)
     for alpha in (1.0, 1e-2, 0.0, 1e-4):
         problem = replace(case.problem, matrix=matrix, penalty=L2(alpha, n_free=int(intercept)))
         result = prepared.solve(problem)
@@ -282,7 +282,7 @@ def test_path_computes_one_gram_matrix(shape: tuple[int, int], intercept: bool) 
 def test_prepared_solver_rejects_another_problem() -> None:
     case = make_case()
     problem = case.problem
-    prepared = Cholesky().prepared(problem.matrix, np.ones(TALL[0]))
+    prepared = Cholesky().prepare(problem.matrix, np.ones(TALL[0]))
     close(prepared.solve(problem).weights, case.exact)
     others = (
         replace(problem, sample_weight=np.arange(1.0, 1.0 + TALL[0])),
@@ -299,7 +299,7 @@ def test_prepared_solver_rejects_another_problem() -> None:
 
 def test_other_losses_and_penalties_are_rejected() -> None:
     problem = make_case().problem
-    prepared = Cholesky().prepared(problem.matrix, problem.row_weights)
+    prepared = Cholesky().prepare(problem.matrix, problem.row_weights)
     for solver in (Cholesky(), prepared):
         with pytest.raises(InputError, match="Cholesky solves the squared loss only"):
             solver.solve(replace(problem, loss=Logistic()))

@@ -246,7 +246,7 @@ def short_text(value: object) -> str:
 
     Examples
     --------
-    >>> brief(1234), brief(0.123456), brief(["a", "b"]), brief({"read": 0.5})
+    >>> short_text(1234), short_text(0.123456), short_text(["a", "b"]), short_text({"read": 0.5})
     ('1,234', '0.1235', '2: a, b', 'read 0.5')
     """
     if isinstance(value, float):

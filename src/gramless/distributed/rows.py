@@ -215,7 +215,7 @@ def group_by_block(
 
     Examples
     --------
-    >>> indices, back = by_block(np.array([0, 3, 6]), np.array([4, 0, 3]))
+    >>> indices, back = group_by_block(np.array([0, 3, 6]), np.array([4, 0, 3]))
     >>> {k: rows.tolist() for k, rows in indices.items()}, back
     ({0: [0], 1: [1, 0]}, array([1, 0, 2]))
     """

@@ -20,7 +20,7 @@ def add_responses(rows, panels, n_frequencies, scale, weights, room, out):
     """
     starts, sums, features = room
     lanes, n_rows = panels.shape[2], len(out)
-    # A literal would have another type, for which ``paired`` would be compiled again.
+    # A literal would have another type, for which the loop would be compiled again.
     top = np.int64(0)
     chunk = len(features) // (2 * n_rows)
     for first in range(0, n_frequencies, chunk):

@@ -283,7 +283,7 @@ def sampled_row_indices(n_rows: int, n_wanted: int) -> NDArray[np.intp]:
 
     Examples
     --------
-    >>> sampled_places(3, 5)
+    >>> sampled_row_indices(3, 5)
     array([0, 1, 2])
     """
     if n_wanted >= n_rows:
