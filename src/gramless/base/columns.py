@@ -245,7 +245,6 @@ def exact_labels(column: object) -> AnyArray | None:
 
 
 def has_categorical_type(column: object) -> bool:
-    """Return whether the type of a column is categorical."""
     if isinstance(column, Series):
         return str(column.dtype).startswith(_CATEGORICAL_TYPES)
     return isinstance(column, _ArrowArray) and str(column.type).startswith(_CATEGORICAL_TYPES)

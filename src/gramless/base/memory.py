@@ -81,7 +81,6 @@ def limit_fit_memory(n_bytes: int | None) -> Iterator[None]:
 
 
 def fit_memory_limit() -> int | None:
-    """Return the limit set by :func:`limit_fit_memory`, or None."""
     return _fit_limit.get()
 
 

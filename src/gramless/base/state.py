@@ -249,7 +249,6 @@ class CompactArray:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of the stored arrays."""
         return sum(array.nbytes for array in _arrays_in([*self.fields.values()]))
 
 
@@ -483,7 +482,6 @@ def same_parameter(first: StatefulEstimator, second: StatefulEstimator, name: st
 
 
 def require(condition: bool | np.bool_, complaint: str) -> None:
-    """Raise ``ValueError(complaint)`` unless the condition holds."""
     if not condition:
         raise ValueError(complaint)
 

@@ -42,7 +42,6 @@ class BinKeys:
 
     @property
     def n_bins(self) -> IntArray:
-        """Number of bins of each grid."""
         return np.diff(self.offsets)
 
     def columns_of(self, others: BinKeys) -> BinColumns:

@@ -243,7 +243,6 @@ def concatenate_blocks(parts: Sequence[RowBlock]) -> RowBlock:
 
 
 def keys_of(block: NewBlock) -> BinKeys | None:
-    """Return the keys of a block's bins (a task)."""
     return block.keys
 
 
@@ -254,12 +253,10 @@ def as_array(values: Column) -> AnyArray:
 
 
 def n_rows_of(table: Table) -> int:
-    """Return the number of rows of a partition."""
     return int(table.shape[0])
 
 
 def concatenate_tables(parts: list[Table]) -> Table:
-    """Return the concatenation of arrays, sparse matrices or data frames along the rows."""
     if len(parts) == 1:
         return parts[0]
     if sp.issparse(parts[0]):

@@ -60,7 +60,6 @@ class Cluster:
         return self.n_rounds, self.n_tasks, self.n_bytes
 
     def workers(self) -> dict[str, int]:
-        """Return the number of threads of each current worker."""
         self._check_connected()
         threads: dict[str, int] = self.client.nthreads()
         return threads
@@ -294,7 +293,6 @@ class Cluster:
 
 
 def _current_client(owner: str) -> Client:
-    """Return the current client of Dask."""
     try:
         return distributed.get_client()
     except ValueError as error:
@@ -330,5 +328,4 @@ def release(futures: Sequence[Future]) -> None:
 
 
 def worker_threads() -> int:
-    """Return the number of threads of the worker that runs this task."""
     return int(distributed.get_worker().state.nthreads)

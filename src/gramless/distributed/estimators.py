@@ -242,7 +242,6 @@ class DaskMachine(_Machine):
         return {k: v for k, v in self.get_params(deep=False).items() if k != "client"}
 
     def _check_distributable(self) -> None:
-        """Raise InputError for parameters that only fits on one machine support."""
         name = type(self).__name__
         if self.solver not in _SOLVERS or self.l1_ratio != 0:
             raise InputError(
@@ -269,7 +268,6 @@ class DaskMachine(_Machine):
         selection: Selection,
         checkpoint: str | Path | None,
     ) -> tuple[Selection, FinalFit]:
-        """Bin all rows and solve the final problem on the cluster."""
         layout, rows, known = self._learn_bins(cluster, parts, sample, selection)
         try:
             selected = self._adapt_to_all_rows(selection, sample, rows, known)
@@ -313,7 +311,6 @@ class DaskMachine(_Machine):
     def _solve_on_cluster(
         self, problem: ClusterProblem, selection: Selection, checkpoint: str | Path | None
     ) -> SolvedProblem:
-        """Solve with products that the workers compute."""
         start, tighten = warm_start(selection, float(self.tol))
         start = None if start is None else multiply_first(start, 1.0 / problem.factors)
         tol = tighten * float(self.tol)

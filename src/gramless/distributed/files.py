@@ -52,7 +52,6 @@ def read_frame(path: Path) -> Collection:
 
 
 def read_head(frame: Collection) -> dict[str, AnyArray]:
-    """Return the columns of the first rows of a frame as arrays."""
     head = frame.head(_HEAD_ROWS)
     return {str(name): head[name].to_numpy() for name in head.columns}
 
@@ -60,7 +59,6 @@ def read_head(frame: Collection) -> dict[str, AnyArray]:
 def as_dask_estimator(
     machine: KernelMachine, client: Client
 ) -> DaskKernelRegressor | DaskKernelClassifier:
-    """Return an unfitted Dask estimator with the same parameters."""
     is_classifier = isinstance(machine, KernelClassifier)
     dask_class = DaskKernelClassifier if is_classifier else DaskKernelRegressor
     return dask_class(**machine.get_params(deep=False), client=client)

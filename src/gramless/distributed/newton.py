@@ -64,7 +64,6 @@ class MeanLoss:
     total: float
 
     def of(self, block: RowBlock) -> Losses:
-        """Return the losses of a block's rows."""
         return Losses(self.loss, columns(block.targets), block.weights / self.total)
 
 
@@ -171,8 +170,10 @@ def sums_of_losses(
     return losses.mean(z), *sums
 
 
+# Functions of a block return the block's part of a sum over all rows.
+
+
 def gradient(block: RowBlock, work: Workspace, mean_loss: MeanLoss, *, w: ReceivedVector) -> Vector:
-    """Return a block's part of the gradient of the mean loss."""
     slopes, _ = derivatives(mean_loss.of(block), responses(block, work, w), work.threads)
     return rmatvec(block.matrix(work), slopes, work.empty("sums", w.shape))
 
@@ -240,7 +241,6 @@ def line_means(
     w: ReceivedVector,
     d: ReceivedVector,
 ) -> FloatArray:
-    """Return a block's part of the mean losses at some lengths of a step."""
     z, change = responses(block, work, w), responses(block, work, d, "change")
     return mean_loss.of(block).mean(z + lengths * change)
 
@@ -254,7 +254,6 @@ def line_derivatives(
     w: ReceivedVector,
     d: ReceivedVector,
 ) -> FloatArray:
-    """Return a block's part of the derivatives of the mean losses, (2, K)."""
     z, change = responses(block, work, w), responses(block, work, d, "change")
     losses, at, curved = mean_loss.of(block), z + lengths * change, change.copy()
     losses.curvature(at).apply(slice(None), curved, np.arange(curved.shape[1]))
@@ -263,14 +262,12 @@ def line_derivatives(
 
 
 def target_means(block: RowBlock, work: Workspace, total: float) -> FloatArray:
-    """Return a block's part of the mean targets."""
     return np.einsum("n,nk->k", block.weights / total, columns(block.targets))
 
 
 def curvature_at(
     block: RowBlock, work: Workspace, mean_loss: MeanLoss, z: FloatArray
 ) -> FloatArray:
-    """Return a block's part of the mean curvature at constant responses."""
     losses = mean_loss.of(block)
     return losses.curvatures(np.broadcast_to(z, losses.targets.shape)).sum(axis=0)
 
@@ -348,7 +345,6 @@ class ClusterNewtonState(NewtonState):
         self.inverse = self._inverse(summaries)
 
     def _draw_rows(self, flat: BoolArray) -> list[CurvatureSummary]:
-        """Sample rows by their curvature; return the summary of each block."""
         n_rows, alpha, factor = self.rows.n_rows, self.penalty.l2, np.inf
         self.uses_all_rows = n_rows <= self.options.all_rows_below
         if alpha > 0 and not self.uses_all_rows:
@@ -371,7 +367,6 @@ class ClusterNewtonState(NewtonState):
 
     @cached_property
     def _squared_norm(self) -> float:
-        """The mean squared norm of a sample of rows."""
         n_rows, order = self.rows.n_rows, self.problem.order
         sample = np.arange(0, n_rows, max(1, n_rows // MEASURED_ROWS))[:MEASURED_ROWS]
         block = self.rows.take_rows(sample if order is None else order[sample])

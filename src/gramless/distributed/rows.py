@@ -64,7 +64,6 @@ class ReceivedVector:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the vector."""
         return self.values.shape
 
 
@@ -88,7 +87,6 @@ class ClusterRows:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows of positive weight."""
         return int(self.starts[-1])
 
     def map_over_blocks(
@@ -119,7 +117,6 @@ class ClusterRows:
         return sum_as_floats(total, exponent)
 
     def take_rows(self, rows: NDArray[np.intp]) -> RowBlock:
-        """Return some rows, given their indices among all rows."""
         indices, back = group_by_block(self.starts, rows)
         parts = [part for part in self.map_over_blocks(_take_rows, indices) if part is not None]
         return concatenate_blocks(parts).take_rows(back)

@@ -133,7 +133,6 @@ class Sample:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows of all partitions."""
         return sum(self.lengths)
 
     @classmethod
@@ -254,7 +253,6 @@ def _optional(values: Column) -> AnyArray | None:
 
 
 def _class_weights(y: AnyArray, weight: AnyArray | None) -> ClassTotals:
-    """Return the sum of the weights of each label of positive weight."""
     if y.ndim != 1 or len(y) == 0:
         return {}
     weights: FloatArray = np.ones(len(y)) if weight is None else np.asarray(weight, np.float64)

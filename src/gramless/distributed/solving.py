@@ -63,7 +63,6 @@ class ClusterProblem:
         )
 
     def scaled(self, matrix: FeatureMatrix) -> FeatureMatrix:
-        """Return the matrix with scaled bins."""
         return scale_bins(matrix, self.factors) if len(self.factors) > 0 else matrix
 
     def identifying_bytes(self, name: str, tol: float, start: Vector | None) -> Iterator[bytes]:
@@ -137,8 +136,6 @@ class ClusterSystem:
 
 
 def ridge_solver(problem: ClusterProblem, tol: float, start: Vector | None) -> ConjugateRuns:
-    """Return the conjugate gradient solver for the squared loss."""
-
     def product(w: Vector, active: NDArray[np.intp]) -> Vector:
         total = problem.rows.total
         return problem.sum_over_blocks(gram_product, problem.bound(w), total, w=problem.shared(w))

@@ -46,7 +46,6 @@ def fixed_sum(parts: Iterable[FloatArray], exponent: int) -> IntArray | None:
 
 
 def add_sums(sums: Iterable[IntArray | None]) -> IntArray | None:
-    """Return the sum of results of :func:`fixed_sum`."""
     total = None
     for part in sums:
         if part is not None:
@@ -55,5 +54,4 @@ def add_sums(sums: Iterable[IntArray | None]) -> IntArray | None:
 
 
 def sum_as_floats(total: IntArray, exponent: int) -> FloatArray:
-    """Return the result of :func:`fixed_sum` as floats."""
     return np.asarray(total * 2.0**-exponent)

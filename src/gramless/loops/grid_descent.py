@@ -33,7 +33,6 @@ def descent_state(n_turns: int, n_parts: int) -> NDArray[np.int64]:
 
 
 def turns_taken(state: NDArray[np.int64]) -> int:
-    """Return how many times a grid was updated."""
     return int(state[_LAST])
 
 

@@ -38,7 +38,6 @@ def transform(rows):
 
 @loop
 def transform_row(row):
-    """Multiply one row by the Hadamard matrix in place."""
     n = len(row)
     for a in range(0, n, LANES):
         _transform_lanes(row, a)

@@ -118,7 +118,6 @@ class CategoryCodes(Stateful):
     values: FloatArray
 
     def check(self) -> None:
-        """Raise ``ValueError`` if the fields of codes from a file are inconsistent."""
         columns = array_in(vars(self), "columns", np.int64, (None,))
         starts = array_in(vars(self), "starts", np.int64, (len(columns) + 1,))
         values = array_in(vars(self), "values", np.float64, (None,), finite=True)

@@ -143,7 +143,6 @@ class TableEncoder(Stateful, tag="encoder"):
         return _EncodedRows(X, self)
 
     def state(self) -> State:
-        """Return the encoder as plain data for JSON, which :meth:`from_state` reads."""
         columns = [{**asdict(c), "categories": list(c.categories)} for c in self.columns]
         return {"dtype": self.dtype.name, "columns": columns}
 

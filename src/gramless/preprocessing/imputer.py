@@ -42,7 +42,6 @@ class Imputer(Stateful, former=("GapFiller",)):
     marked: IntArray
 
     def check(self) -> None:
-        """Raise ``ValueError`` if the fields of an imputer from a file are inconsistent."""
         fill = array_in(vars(self), "fill", np.float64, (None,), finite=True)
         marked = array_in(vars(self), "marked", np.int64, (None,))
         require(

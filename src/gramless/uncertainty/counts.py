@@ -55,7 +55,6 @@ class CountDistribution:
         return cls(dispersion if dispersion > 2.0 * _MIN_DISPERSION else 0.0)
 
     def scipy_distribution(self, mean: FloatArray) -> Any:
-        """Return frozen distributions of SciPy with these means."""
         from scipy import stats
 
         if self.dispersion == 0.0:
