@@ -183,7 +183,9 @@ class Intervals:
     def _medians(self, predicted: Values) -> Values:
         """Return predicted medians, or the predictions of the mean if there are none."""
         if self.dispersion is not None:
-            return np.asarray(CountDistribution(self.dispersion).frozen(predicted).median())
+            return np.asarray(
+                CountDistribution(self.dispersion).scipy_distribution(predicted).median()
+            )
         levels = quantile_levels(self.loss)
         if len(levels) == 1:
             return predicted
@@ -249,7 +251,7 @@ def prediction_sets(log_probabilities: Values, threshold: float) -> Flags:
 
     Examples
     --------
-    >>> sets(np.log([[0.1, 0.9], [0.5, 0.5]]), 0.3)
+    >>> prediction_sets(np.log([[0.1, 0.9], [0.5, 0.5]]), 0.3)
     array([[False,  True],
            [False, False]])
     """
