@@ -237,7 +237,9 @@ def add_near_cells(vectors, columns, at, stride, grid, start, stop, added, keys,
     """
     builder, sums = vectors.builder, []
     for r in range(0, CELL_ROWS, 8):
-        total = builder.add(vectors.load(7, builder.add(to, _INTEGER(r))), broadcast(builder, added, 8))
+        total = builder.add(
+            vectors.load(7, builder.add(to, _INTEGER(r))), broadcast(builder, added, 8)
+        )
         sums.append(cgutils.alloca_once_value(builder, total))
     to_bits = broadcast(builder, ir.Constant(ir.DoubleType(), _SHIFT_TO_BITS), 8)
     with cgutils.for_range_slice(builder, start, stop, _INTEGER(1), _INTEGER) as (q, _):
