@@ -246,7 +246,7 @@ def test_separable_losses_are_pointwise_in_any_shape() -> None:
             np.testing.assert_array_equal((z, y), before)
 
 
-@pytest.mark.parametrize("loss", [own for own in ALL.values() if own.targets != ("ranks",)])
+@pytest.mark.parametrize("loss", [loss for loss in ALL.values() if loss.targets != ("ranks",)])
 def test_initial_constant_improves_on_zero(loss: Loss) -> None:
     rng = np.random.default_rng(0)
     weights, y = rng.gamma(1.0, size=50), rng.normal(3.0, 1.0, size=(50, 2))
@@ -479,8 +479,8 @@ def test_values_are_half_the_deviances_of_scikit_learn(loss: TweedieFamily) -> N
     if loss.power < 2.0:
         y[:5] = 0.0
     z = rng.normal(size=30)
-    twin = [mean_tweedie_deviance(y[[i]], np.exp(z[[i]]), power=loss.power) for i in range(30)]
-    np.testing.assert_allclose(2.0 * loss.value(z, y), twin, rtol=1e-9, atol=1e-12)
+    reference = [mean_tweedie_deviance(y[[i]], np.exp(z[[i]]), power=loss.power) for i in range(30)]
+    np.testing.assert_allclose(2.0 * loss.value(z, y), reference, rtol=1e-9, atol=1e-12)
     assert loss.value(np.log(y[5:]), y[5:]).max() < 1e-14
 
 

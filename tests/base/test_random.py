@@ -74,8 +74,8 @@ def test_streams_are_uncorrelated(other: tuple[int, str, int]) -> None:
 
 @pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
 def test_generator_advances_by_one_draw(make: type) -> None:
-    generator, twin = make(0), make(0)
-    assert seed_from(generator) == seed_from(twin)
+    generator, repeated = make(0), make(0)
+    assert seed_from(generator) == seed_from(repeated)
     assert seed_from(generator) != seed_from(make(0))
 
 

@@ -47,11 +47,11 @@ def test_error_of_quantiles_is_their_mean_pinball_loss():
     model = fitted(KernelRegressor, X[:, 0], loss="quantile", quantile=[0.1, 0.5, 0.7])
     measure = measure_of(model)
     predicted = measure.predict(X)
-    twins = [
+    references = [
         mean_pinball_loss(X[:, 0], quantile, alpha=level)
         for quantile, level in zip(predicted.T, (0.1, 0.5, 0.7), strict=True)
     ]
-    assert measure.error(X[:, 0], predicted) == pytest.approx(np.mean(twins))
+    assert measure.error(X[:, 0], predicted) == pytest.approx(np.mean(references))
     assert measure.all_constant(X[:, 0]).shape == predicted.shape
     assert linear_predictions(measure, model, X, X[:, 0]) is None
 

@@ -104,9 +104,9 @@ class SampledClassifier(DaskKernelClassifier):
 )
 def test_predictions_match_one_machine(client, kind, y, weight, options):
     local = kind(**options).fit(X, y, weight)
-    twin = {KernelRegressor: Regressor, KernelClassifier: Classifier}[kind]
+    dask_class = {KernelRegressor: Regressor, KernelClassifier: Classifier}[kind]
     there = None if weight is None else cut(weight)
-    model = twin(**options, client=client).fit(cut(X), cut(y), there)
+    model = dask_class(**options, client=client).fit(cut(X), cut(y), there)
     assert (model.n_iter_, model.status_) == (local.n_iter_, local.status_)
     raw = local._responses(X)
     np.testing.assert_allclose(model._responses(X), raw, rtol=0, atol=1e-8 * np.abs(raw).max())
@@ -212,13 +212,13 @@ def test_sample_includes_every_category_of_arrays(client):
 
 @pytest.mark.slow
 def test_sampled_fits_with_given_settings_match_one_machine(client):
-    for kind, twin, y, options in (
+    for kind, dask_class, y, options in (
         (KernelRegressor, SampledRegressor, Z, {}),
         (KernelRegressor, SampledRegressor, Z + 5.0, {"fit_intercept": False}),
         (KernelClassifier, SampledClassifier, Z > 0, {"loss": "logistic"}),
     ):
         local = kind(**GIVEN, **options).fit(X, y)
-        model = twin(**GIVEN, **options, client=client).fit(cut(X), cut(y))
+        model = dask_class(**GIVEN, **options, client=client).fit(cut(X), cut(y))
         raw = local._responses(X)
         np.testing.assert_allclose(model._responses(X), raw, rtol=0, atol=1e-8 * np.abs(raw).max())
 

@@ -45,9 +45,9 @@ def test_logistic_loss_rejects_offsets() -> None:
 def test_log_exposure_offset_equals_weighted_rates() -> None:
     model = fast(loss="poisson").fit(X[:N], COUNTS[:N], offset=OFFSET[:N])
     rates = COUNTS[:N] / EXPOSURE[:N]
-    twin = fast(loss="poisson").fit(X[:N], rates, sample_weight=EXPOSURE[:N])
+    reference = fast(loss="poisson").fit(X[:N], rates, sample_weight=EXPOSURE[:N])
     new = slice(N, None)
-    np.testing.assert_allclose(model.predict(X[new]), twin.predict(X[new]), rtol=1e-6)
+    np.testing.assert_allclose(model.predict(X[new]), reference.predict(X[new]), rtol=1e-6)
     counts = model.predict(X[new], offset=OFFSET[new])
     np.testing.assert_allclose(counts, model.predict(X[new]) * EXPOSURE[new])
     assert np.corrcoef(np.log(model.predict(X[new])), np.log(RATE[new]))[0, 1] > 0.97
@@ -58,9 +58,9 @@ def test_log_exposure_offset_equals_weighted_rates() -> None:
 def test_offset_of_squared_loss_is_subtracted_from_targets() -> None:
     y = RATE[:N] + 5.0 * OFFSET[:N]
     model = fast().fit(X[:N], y, offset=5.0 * OFFSET[:N])
-    twin = fast().fit(X[:N], y - 5.0 * OFFSET[:N])
+    reference = fast().fit(X[:N], y - 5.0 * OFFSET[:N])
     result = model.predict(X[N:], offset=np.full(N, 2.0))
-    np.testing.assert_array_equal(result, twin.predict(X[N:]) + 2.0)
+    np.testing.assert_array_equal(result, reference.predict(X[N:]) + 2.0)
 
 
 def test_score_adds_the_offset_to_predictions() -> None:

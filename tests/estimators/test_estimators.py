@@ -79,7 +79,7 @@ def test_default_regressor_scores_nearly_as_well_as_linear_regression() -> None:
     assert KernelRegressor(random_state=0).fit(a, c).score(b, d) > linear - 0.06
 
 
-# The exact twin, kernel ridge: a free intercept centres the kernel, a classifier has none.
+# The exact reference, kernel ridge: a free intercept centres the kernel, a classifier has none.
 
 
 def exact_ridge(

@@ -237,8 +237,8 @@ def test_last_fold_of_a_time_series_is_used_first() -> None:
     assert held_back[-1] == N_ROWS - 1
     # Rows in the gap are of the final fit.
     model = KernelRegressor(cv=TimeSeriesSplit(4, gap=7), **FAST).fit(X, Y)
-    twin = KernelRegressor(cv=[(training, held_back)], **FAST).fit(X, Y)
-    assert model.score(X, Y) == pytest.approx(twin.score(X, Y), abs=0.02)
+    reference = KernelRegressor(cv=[(training, held_back)], **FAST).fit(X, Y)
+    assert model.score(X, Y) == pytest.approx(reference.score(X, Y), abs=0.02)
 
 
 def test_rows_without_weight_are_in_no_fold() -> None:

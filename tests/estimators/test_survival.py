@@ -63,11 +63,11 @@ def test_baseline_hazard_is_breslows():
     weight = np.random.default_rng(1).gamma(1.0, size=50)
     times = event_times(y, "test")
     hazard = BaselineHazard.breslow(times, risk, weight)
-    twin = 0.0
+    reference = 0.0
     for time in np.unique(y["days"][y["died"]]):
         now, at_risk = y["died"] & (y["days"] == time), y["days"] >= time
-        twin += weight[now].sum() / np.sum(weight[at_risk] * np.exp(risk[at_risk]))
-        assert hazard.at(np.array([time]))[0] == pytest.approx(twin, rel=1e-12)
+        reference += weight[now].sum() / np.sum(weight[at_risk] * np.exp(risk[at_risk]))
+        assert hazard.at(np.array([time]))[0] == pytest.approx(reference, rel=1e-12)
     assert hazard.at(np.array([0.0]))[0] == 0.0
 
 

@@ -18,13 +18,13 @@ import gramless
 from gramless import KernelClassifier, KernelRegressor
 
 def signatures():
-    found = set()
+    compiled = set()
     for name, module in list(sys.modules.items()):
         if name.startswith("gramless.loops."):
             for loop in vars(module).values():
                 for signature in getattr(loop, "signatures", []):
-                    found.add((loop.__name__, str(signature)))
-    return found
+                    compiled.add((loop.__name__, str(signature)))
+    return compiled
 
 gramless.warmup(n_jobs=1)
 ready = signatures()

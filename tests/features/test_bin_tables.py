@@ -95,7 +95,7 @@ def codes_by_division(X, widths, shifts):
     return np.array([numbered(np.floor((X - u) / w)) for w, u in zip(widths, shifts, strict=True)])
 
 
-def keys_twin(X, group):
+def expected_keys(X, group):
     """Return the keys by the definition of the hash, with the loops' own rounding."""
     limits = cell_limits(group.inverse_widths)
     X = np.clip(np.asarray(X, np.float64), -limits, limits)
@@ -115,7 +115,7 @@ def test_bins_do_not_depend_on_layout(layout, dtype, order, n_grids):
     widths, shifts = draw_widths(n_grids, n_grids)
     group = group_of(widths, shifts)
     codes, tables, keys = learn(X, group, layout)
-    np.testing.assert_array_equal(keys, keys_twin(X, group))
+    np.testing.assert_array_equal(keys, expected_keys(X, group))
     np.testing.assert_array_equal(codes, codes_by_division(X, widths, shifts))
     np.testing.assert_array_equal(tables.counts, codes.max(axis=1))
     np.testing.assert_array_equal(keys, learn(X, group, "tiles")[2])
@@ -145,7 +145,7 @@ def test_bins_of_random_grids_match_the_slow_implementation(seed, n_grids, n_row
     widths, shifts = draw_widths(seed, n_grids, 9, mean=2.0)
     group = group_of(widths, shifts, seed)
     codes, _, keys = learn(X, group, layout)
-    expected = keys_twin(X, group)
+    expected = expected_keys(X, group)
     np.testing.assert_array_equal(keys, expected)
     np.testing.assert_array_equal(codes, [numbered(k[:, None]) for k in expected])
 
@@ -176,8 +176,8 @@ def test_unseen_bins_are_number_zero():
     result = find(tables, other, group)
     np.testing.assert_array_equal(result[:, :1500], codes[:, ::-1])
     known = [
-        np.isin(twin, group_keys)
-        for twin, group_keys in zip(keys_twin(other, group), keys, strict=True)
+        np.isin(reference, group_keys)
+        for reference, group_keys in zip(expected_keys(other, group), keys, strict=True)
     ]
     np.testing.assert_array_equal(result != 0, known)
     assert not result[:, 1500:3000].any()

@@ -31,7 +31,7 @@ def X() -> NDArray[np.float64]:
     )
 
 
-def twin(kernel: BinningKernel, X: NDArray, bandwidth: NDArray) -> NDArray[np.float64]:
+def reference(kernel: BinningKernel, X: NDArray, bandwidth: NDArray) -> NDArray[np.float64]:
     """Return the kernel of numbers and categories by its definition, pair by pair."""
     gram = np.ones((len(X), len(X)))
     for j, width in enumerate(bandwidth):
@@ -98,10 +98,10 @@ def test_categories_must_be_integers(value: float, form: Any) -> None:
 def test_inner_products_estimate_the_kernel_without_bias(kernel: BinningKernel, X: NDArray) -> None:
     n_grids = 4096
     Z = binning(kernel=kernel, n_grids=n_grids).fit_transform(X)
-    exact = twin(kernel, X, BANDWIDTH)
+    exact = reference(kernel, X, BANDWIDTH)
     error = np.sqrt(exact * (1 - exact) / n_grids)
     assert (np.abs((Z @ Z.T).toarray() - exact) <= 4.5 * error + 1e-9).all()
-    wrong = twin(kernel, X, BANDWIDTH * np.where(MASK, 1.5, 1.0))
+    wrong = reference(kernel, X, BANDWIDTH * np.where(MASK, 1.5, 1.0))
     assert (np.abs((Z @ Z.T).toarray() - wrong) > 4.5 * error + 1e-9).any()
 
 

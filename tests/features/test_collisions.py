@@ -24,7 +24,7 @@ def short_grids(widths: NDArray, shifts: NDArray, seed: int = 0) -> Grids:
     return Grids(widths, shifts, (hashes[:, 1:] | 1) << SHORT_HASH, hashes[:, 0] << SHORT_HASH)
 
 
-def cells_twin(X: NDArray, grids: Grids) -> list[list[tuple[int, ...]]]:
+def expected_cells(X: NDArray, grids: Grids) -> list[list[tuple[int, ...]]]:
     """Return the cells of all rows in each grid, as whole numbers without bounds."""
     results = []
     for widths, shifts in zip(grids.widths, grids.shifts, strict=True):
@@ -39,8 +39,8 @@ def check_bins(X: NDArray, new: NDArray, grids: Grids) -> None:
     binning = GivenBinning(n_jobs=1)
     codes = binning.fit_grids(X, grids).codes
     others = binning.rows_matrix(new).codes
-    twins = zip(cells_twin(X, grids), cells_twin(new, grids), strict=True)
-    for r, (cells, new_cells) in enumerate(twins):
+    references = zip(expected_cells(X, grids), expected_cells(new, grids), strict=True)
+    for r, (cells, new_cells) in enumerate(references):
         numbers: dict[tuple[int, ...], int] = {}
         for cell in cells:
             numbers.setdefault(cell, len(numbers) + 1)

@@ -132,8 +132,10 @@ def test_categories_come_from_the_parts_unless_given():
     assert all(part.categorical == [2] for part in given.maps_)
     relabelled = rows.copy()
     relabelled[:, 2] = np.array([3, 1, 0, 2])[rows[:, 2].astype(int)]
-    twin = clone(given).fit_matrix(relabelled)
-    np.testing.assert_allclose(matrix.parts[0].row_gram(), twin.parts[0].row_gram(), atol=1e-12)
+    reference = clone(given).fit_matrix(relabelled)
+    np.testing.assert_allclose(
+        matrix.parts[0].row_gram(), reference.parts[0].row_gram(), atol=1e-12
+    )
     for hybrid in (automatic, given):
         with pytest.raises(InputError, match="input 2 is a category"):
             clone(hybrid).fit(rows + 0.5)

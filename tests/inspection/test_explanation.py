@@ -161,8 +161,8 @@ def test_dependence_of_numbers_is_at_quantiles():
     assert result.name == "x"
     assert (np.diff(result.values) > 0).all()
     assert (result.values[0], result.values[-1]) == (known.min(), known.max())
-    twin = [np.mean(known < v) + 0.5 * np.mean(known == v) for v in result.values]
-    np.testing.assert_allclose(result.shares, twin)
+    reference = [np.mean(known < v) + 0.5 * np.mean(known == v) for v in result.values]
+    np.testing.assert_allclose(result.shares, reference)
     np.testing.assert_allclose(result.means[:, 0], result.values)
 
 
@@ -252,13 +252,13 @@ def test_grid_use_counts_pairs_of_inputs():
         rng = np.random.default_rng(0)
         uses, weights = rng.random((40, 6)) < 0.4, rng.random(40)
         result = grid_use(uses, weights, most)
-        twin = dict.fromkeys(combinations(range(6), 2), 0.0)
+        reference = dict.fromkeys(combinations(range(6), 2), 0.0)
         for row, weight in zip(uses, weights / weights.sum(), strict=True):
             if row.sum() <= most:
                 for pair in combinations(np.flatnonzero(row).tolist(), 2):
-                    twin[pair] += weight
+                    reference[pair] += weight
         assert {(i, j): w for i, j, w in result.pairs} == pytest.approx(
-            {pair: weight for pair, weight in twin.items() if weight > 0}
+            {pair: weight for pair, weight in reference.items() if weight > 0}
         )
         assert [w for _, _, w in result.pairs] == sorted(
             (w for _, _, w in result.pairs), reverse=True

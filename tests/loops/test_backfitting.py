@@ -53,7 +53,7 @@ def run(
     backfit(*common, state["derivatives"], state["weights"], column, state["changes"], *scratch)
 
 
-def twin(state: dict[str, Any], grids: list[int], half: int, column: int) -> None:
+def reference(state: dict[str, Any], grids: list[int], half: int, column: int) -> None:
     """Do the same with one Newton step per bin; rows are added one after the other in float32."""
     codes, offsets = draw_codes()
     weights, changes = state["weights"], state["changes"].reshape(N_ROWS, 2, 2)
@@ -82,7 +82,7 @@ def test_backfitting_equals_the_slow_implementation(column: int) -> None:
             for state in (result, expected):
                 state["derivatives"] = np.resize(state["derivatives"], (n_training, 4))
             run(result, grids, half, column=column)
-            twin(expected, grids, half, column)
+            reference(expected, grids, half, column)
             for name, values in expected.items():
                 np.testing.assert_array_equal(result[name], values, err_msg=name)
 

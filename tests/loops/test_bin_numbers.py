@@ -58,7 +58,7 @@ class Bins:
         return codes
 
 
-def number_twin(keys: NDArray[np.int64]) -> dict[int, int]:
+def expected_number(keys: NDArray[np.int64]) -> dict[int, int]:
     known: dict[int, int] = {}
     for key in keys.tolist():
         known.setdefault(key, len(known) + 1)
@@ -69,7 +69,7 @@ def check_index(bins: Bins, keys: NDArray[np.int64]) -> None:
     """Check what look-ups rely on: every bin once in the index, and enough empty slots."""
     used = bins.slots[: 1 << bins.bits]
     assert sorted(used[used != 0].tolist()) == list(range(1, bins.count + 1))
-    assert bins.table[1 : bins.count + 1].tolist() == list(number_twin(keys))
+    assert bins.table[1 : bins.count + 1].tolist() == list(expected_number(keys))
     assert bins.table[0] == 0
     assert bins.count < (1 << bins.bits) // (4 if bins.bits <= 16 else 2) + 1
     assert (bins.slots[1 << bins.bits :] == 0).all()
@@ -77,7 +77,7 @@ def check_index(bins: Bins, keys: NDArray[np.int64]) -> None:
 
 def check_learning(keys: NDArray[np.int64], dtype=np.uint32) -> Bins:
     bins = Bins(len(keys))
-    known = number_twin(keys)
+    known = expected_number(keys)
     expected = np.array([known[k] for k in keys.tolist()], np.int64).astype(dtype)
     np.testing.assert_array_equal(bins.learn(keys, dtype), expected)
     assert bins.count == len(known)
@@ -100,7 +100,7 @@ def test_learn_numbers_in_order_of_first_appearance(keys, dtype):
 @given(KEYS, KEYS)
 def test_unseen_bin_is_number_zero(keys, others):
     bins = check_learning(keys)
-    known = number_twin(keys)
+    known = expected_number(keys)
     result = bins.find(others)
     assert result.tolist() == [known.get(key, 0) for key in others.tolist()]
 
@@ -174,12 +174,12 @@ def test_fill_slots_rebuilds_the_index(keys, bits):
 
 @given(KEYS)
 def test_keys_of_one_call_are_numbered_by_first_appearance(keys):
-    twin, codes = number_twin(keys), np.zeros(len(keys), np.int64)
+    reference, codes = expected_number(keys), np.zeros(len(keys), np.int64)
     slots = np.full(1 << binning.slot_bits(len(keys), binning.FIRST_BITS), 7, np.int32)
     result = np.zeros(len(keys) + 1, np.int64)
-    assert binning.number_keys(keys, slots, result, codes) == len(twin)
-    assert codes.tolist() == [twin[key] for key in keys.tolist()]
-    assert result[1 : len(twin) + 1].tolist() == list(twin)
+    assert binning.number_keys(keys, slots, result, codes) == len(reference)
+    assert codes.tolist() == [reference[key] for key in keys.tolist()]
+    assert result[1 : len(reference) + 1].tolist() == list(reference)
 
 
 def test_fill_slots_reports_a_full_index():
@@ -194,8 +194,8 @@ def test_fill_slots_reports_repeated_keys(n_crowded):
     table = np.append(0, (7 << 40) + np.arange(n_crowded))
     slots = np.empty(1 << FIRST_BITS, np.int32)
     assert fill_slots(table, n_crowded, slots, FIRST_BITS)
-    for twin in (1, n_crowded - 1):
-        assert not fill_slots(np.append(table, table[twin]), n_crowded + 1, slots, FIRST_BITS)
+    for duplicate in (1, n_crowded - 1):
+        assert not fill_slots(np.append(table, table[duplicate]), n_crowded + 1, slots, FIRST_BITS)
 
 
 def test_bins_are_numbered_up_to_the_limit():

@@ -42,7 +42,7 @@ def make_rows(seed: int, n_rows: int, n_columns: int) -> NDArray[np.float64]:
     return np.where(kind == 2, np.round(rows), rows)
 
 
-def keys_twin(rows, grids, offsets) -> NDArray[np.int64]:
+def expected_keys(rows, grids, offsets) -> NDArray[np.int64]:
     """Return the keys (n_grids, n_rows) by the definition of the linear hash."""
     inverse, shifts, multipliers, limits = (part[:, None] for part in grids)
     cells = np.floor(np.clip((rows[None] - shifts) * inverse, -limits, limits)).astype(np.int64)
@@ -154,7 +154,7 @@ def test_add_cells_matches_the_slow_implementation(seed, n_grids, n_columns, n_r
     rows = make_rows(seed, n_rows, n_columns)
     begun = np.random.default_rng(seed).integers(-(2**63), 2**63, (binning.GROUP, n_rows))
     keys = add_cells(rows, grids, begun)
-    expected = keys_twin(rows, grids, np.zeros(n_grids, np.int64))
+    expected = expected_keys(rows, grids, np.zeros(n_grids, np.int64))
     np.testing.assert_array_equal(keys[:n_grids], begun[:n_grids] + expected)
     np.testing.assert_array_equal(keys[n_grids:], begun[n_grids:])
 
@@ -170,7 +170,7 @@ def test_cells_of_any_size_are_exact(limit):
         np.full((1, 1), limit),
     )
     for rows in columns:
-        expected = keys_twin(rows[:, None], grids, np.array([3]))
+        expected = expected_keys(rows[:, None], grids, np.array([3]))
         np.testing.assert_array_equal(add_cells(rows[:, None], grids, 3)[:1], expected)
 
 
@@ -180,8 +180,8 @@ def test_add_sparse_cells_corrects_the_zero_row(seed, n_rows, n_columns, n_grids
     start = data.draw(st.integers(0, n_rows))
     stop = data.draw(st.integers(start, n_rows))
     offsets = np.random.default_rng(seed).integers(-(2**63), 2**63, n_grids)
-    expected = keys_twin(rows, grids, offsets)[:, start:stop]
-    zero_keys = keys_twin(np.zeros((1, n_columns)), grids, offsets)
+    expected = expected_keys(rows, grids, offsets)[:, start:stop]
+    zero_keys = expected_keys(np.zeros((1, n_columns)), grids, offsets)
     keys = np.zeros((48, binning.GROUP), np.int64)
     keys[:, :n_grids] = zero_keys.T
     wide = eight_wide(grids)
@@ -214,7 +214,7 @@ def test_tile_keys_sums_all_layouts(seed, n_rows, n_columns, n_grids):
     grids, rows = make_grids(seed, n_grids, n_columns), make_rows(seed, n_rows, n_columns)
     offsets = np.random.default_rng(seed).integers(-(2**63), 2**63, n_grids)
     _, *packed = block_arguments(rows, grids, offsets, 32)
-    expected = keys_twin(rows, grids, offsets)
+    expected = expected_keys(rows, grids, offsets)
     for t in range(len(packed[0])):
         begun, keys = np.empty((2, 32 * binning.GROUP), np.int64)
         keys = keys.reshape(binning.GROUP, 32)
@@ -236,7 +236,7 @@ def test_new_bins_are_numbered_and_then_found(size, dtype):
     slots, bits, table, counts = empty_tables(n_grids, n_rows)
     codes = np.zeros((n_grids, n_rows), dtype)
     assert number(packed, (slots, bits, table, counts), NO_LIMIT, codes) == len(packed[1])
-    keys = keys_twin(rows, grids, offsets)
+    keys = expected_keys(rows, grids, offsets)
     expected = np.array([numbered(k) for k in keys])
     np.testing.assert_array_equal(codes, expected)
     np.testing.assert_array_equal(counts, expected.max(axis=1))
@@ -258,7 +258,7 @@ def test_bins_beyond_the_limit_are_zero():
     codes = np.full((4, 69), 9999, np.uint16)
     packed = block_arguments(other, grids, offsets, 32)
     number(packed, (slots, bits, table, counts), 0, codes)
-    known, keys = keys_twin(rows, grids, offsets), keys_twin(other, grids, offsets)
+    known, keys = expected_keys(rows, grids, offsets), expected_keys(other, grids, offsets)
     known_key = np.array([np.isin(keys[g], known[g]) for g in range(4)])
     np.testing.assert_array_equal(codes != 0, known_key)
     assert known_key[:, 60:].all()

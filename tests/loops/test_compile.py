@@ -24,10 +24,10 @@ from gramless.loops.compile import loop
 
 @loop
 def total(numbers):
-    found = 0.0
+    result = 0.0
     for number in numbers:
-        found += number
-    return found
+        result += number
+    return result
 """
 
 DAMAGES = {
@@ -146,9 +146,9 @@ import numpy as np
 from gramless import KernelRegressor
 from gramless.loops.dense import responses
 
-found = np.empty(2)
-responses(np.ones((2, 3), np.float32), np.ones(3), found)
-print(found)
+result = np.empty(2)
+responses(np.ones((2, 3), np.float32), np.ones(3), result)
+print(result)
 """
 
 

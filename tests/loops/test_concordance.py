@@ -8,7 +8,7 @@ import pytest
 from gramless.estimators.survival import concordance_index
 
 
-def twin(event, time, risk) -> tuple[int, int, int]:
+def reference(event, time, risk) -> tuple[int, int, int]:
     """Look at every pair."""
     pairs = right = equal = 0
     for i in np.flatnonzero(event):
@@ -25,5 +25,5 @@ def test_concordance_matches_all_pairs(levels: int, share: float) -> None:
     n = 80
     event, time = rng.random(n) < share, rng.integers(0, 2 * levels, n).astype(float)
     risk = rng.integers(0, levels, n) / 7.0
-    pairs, right, equal = twin(event, time, risk)
+    pairs, right, equal = reference(event, time, risk)
     assert concordance_index(event, time, risk) == (right + 0.5 * equal) / pairs

@@ -126,7 +126,7 @@ def test_proximal_of_zero_columns_is_zero_and_of_nan_nan():
     assert np.isnan(proximal(1.0, np.nan, 1.0, 0.5, 0.5))
 
 
-class Twin:
+class Reference:
     """The same state for the loops and for the slow way."""
 
     def __init__(self, loss: Loss, n_rows: int = 30, n_columns: int = 12) -> None:
@@ -188,15 +188,15 @@ def drawn_by(uniforms: Array, n_columns: int) -> list[list[int]]:
 @pytest.mark.parametrize(("name", "n_simultaneous"), each_value(LOSSES, [1, 5, 12]))
 def test_simultaneous_steps_match_the_slow_implementation(name: str, n_simultaneous: int) -> None:
     loss, coded = LOSSES[name]
-    twin = Twin(loss)
-    n_columns = len(twin.weights)
+    reference = Reference(loss)
+    n_columns = len(reference.weights)
     uniforms = np.random.default_rng(0).random((7, n_simultaneous))
-    arguments, order = twin.arguments(coded), np.arange(n_columns)
+    arguments, order = reference.arguments(coded), np.arange(n_columns)
     loops.simultaneous_steps(uniforms, order, *arguments)
     for drawn in drawn_by(uniforms, n_columns):
-        twin.take(drawn)
-    np.testing.assert_allclose(arguments[-1], twin.weights, rtol=1e-11, atol=1e-13)
-    np.testing.assert_allclose(arguments[3], twin.responses, rtol=1e-11, atol=1e-12)
+        reference.take(drawn)
+    np.testing.assert_allclose(arguments[-1], reference.weights, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(arguments[3], reference.responses, rtol=1e-11, atol=1e-12)
     np.testing.assert_array_equal(np.sort(order), np.arange(n_columns))
 
 
@@ -204,19 +204,19 @@ def test_simultaneous_steps_match_the_slow_implementation(name: str, n_simultane
 def test_shared_steps_match_the_slow_implementation(
     loss: Loss, coded: tuple[int, float, float]
 ) -> None:
-    twin = Twin(loss)
-    arguments = twin.arguments(coded)
-    drawn = np.random.default_rng(0).integers(len(twin.weights), size=40)
+    reference = Reference(loss)
+    arguments = reference.arguments(coded)
+    drawn = np.random.default_rng(0).integers(len(reference.weights), size=40)
     loops.shared_steps(drawn, *arguments)
     for j in drawn:
-        twin.take([j])
-    np.testing.assert_allclose(arguments[-1], twin.weights, rtol=1e-10, atol=1e-13)
-    np.testing.assert_allclose(arguments[3], twin.responses, rtol=1e-10, atol=1e-12)
+        reference.take([j])
+    np.testing.assert_allclose(arguments[-1], reference.weights, rtol=1e-10, atol=1e-13)
+    np.testing.assert_allclose(arguments[3], reference.responses, rtol=1e-10, atol=1e-12)
 
 
 def test_sets_of_coordinates_are_equally_likely():
     n_columns, n_simultaneous, n_draws = 5, 2, 6000
-    arguments = Twin(Squared(), n_columns=n_columns).arguments((loops.SQUARED, 0.0, 0.0))
+    arguments = Reference(Squared(), n_columns=n_columns).arguments((loops.SQUARED, 0.0, 0.0))
     uniforms = np.random.default_rng(1).random((n_draws, 1, n_simultaneous))
     order, counts = np.arange(n_columns), Counter()
     for row in uniforms:
@@ -231,7 +231,7 @@ def test_sets_of_coordinates_are_equally_likely():
 
 
 def test_the_largest_uniform_number_draws_the_last_coordinate():
-    twin = Twin(Squared(), n_columns=7)
-    order, arguments = np.arange(7), twin.arguments((loops.SQUARED, 0.0, 0.0))
+    reference = Reference(Squared(), n_columns=7)
+    order, arguments = np.arange(7), reference.arguments((loops.SQUARED, 0.0, 0.0))
     loops.simultaneous_steps(np.full((1, 7), np.nextafter(1.0, 0.0)), order, *arguments)
     np.testing.assert_array_equal(order, [6, 0, 1, 2, 3, 4, 5])

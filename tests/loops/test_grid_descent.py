@@ -89,7 +89,7 @@ class Descent:
         columns: list[int],
         penalty: tuple[float, float],
         *,
-        alike: bool,
+        equal_curvatures: bool,
         tols: tuple[float, float] = (-1.0, -1.0),
         least: int = 0,
         n_sweeps: int = 7,
@@ -103,8 +103,13 @@ class Descent:
         self.starts, self.grids, self.columns = lists.chosen(columns)
         self.before = np.where(rng.random(len(columns)) < 0.5, rng.normal(size=len(columns)), 0.0)
         self.slopes = rng.normal(size=n_rows) / n_rows
-        self.row_curvatures = np.full(n_rows, 0.025) if alike else rng.gamma(1.0, size=n_rows) / 40
-        self.stride, self.given = int(not alike), self.row_curvatures[: 1 if alike else n_rows]
+        self.row_curvatures = (
+            np.full(n_rows, 0.025) if equal_curvatures else rng.gamma(1.0, size=n_rows) / 40
+        )
+        self.stride, self.given = (
+            int(not equal_curvatures),
+            self.row_curvatures[: 1 if equal_curvatures else n_rows],
+        )
         self.curvature = self.row_curvatures @ lists.dense[:, columns] ** 2
         order = np.tile(np.arange(len(self.grids)), (n_sweeps, 1))
         self.orders = rng.permuted(order, axis=1)
@@ -135,7 +140,7 @@ class Descent:
                     each.result(timeout=30)
         return weights, slopes, worst[1], loops.turns_taken(state)
 
-    def twin(self) -> tuple[Any, ...]:
+    def reference(self) -> tuple[Any, ...]:
         """Move bin by bin over dense columns, the slopes anew after each."""
         weights, slopes, turns, worst = self.before.copy(), self.slopes.copy(), 0, 0.0
         for sweep, order in enumerate(self.orders, 1):
@@ -168,15 +173,15 @@ def minimum(w: float, gradient: float, curvature: float, l1: float, l2: float) -
 
 
 @pytest.mark.parametrize(
-    ("columns", "penalty", "parts", "alike"),
+    ("columns", "penalty", "parts", "equal_curvatures"),
     each_value(CHOSEN.values(), PENALTIES.values(), PARTS.values(), [True, False]),
 )
 def test_sweeps_match_the_slow_implementation(
-    columns: list[int], penalty: tuple[float, float], parts: list[int], alike: bool
+    columns: list[int], penalty: tuple[float, float], parts: list[int], equal_curvatures: bool
 ) -> None:
-    descent = Descent(make_lists(parts), columns, penalty, alike=alike)
+    descent = Descent(make_lists(parts), columns, penalty, equal_curvatures=equal_curvatures)
     weights, slopes, worst, turns = descent.run()
-    expected = descent.twin()
+    expected = descent.reference()
     np.testing.assert_allclose(weights, expected[0], rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(slopes, expected[1], rtol=1e-10, atol=1e-13)
     assert worst == pytest.approx(expected[2], rel=1e-8, abs=1e-14)
@@ -198,16 +203,16 @@ def test_random_sweeps_match_the_slow_implementation(
     parts: list[int],
     l1: float,
     l2: float,
-    alike: bool,
+    equal_curvatures: bool,
     n_penalised: int,
     n_sweeps: int,
     seed: int,
 ) -> None:
     lists = make_lists(parts, seed=seed)
     options: dict[str, Any] = {"n_penalised": n_penalised, "n_sweeps": n_sweeps}
-    descent = Descent(lists, columns, (l1, l2), alike=alike, **options)
+    descent = Descent(lists, columns, (l1, l2), equal_curvatures=equal_curvatures, **options)
     weights, slopes, worst, turns = descent.run()
-    expected = descent.twin()
+    expected = descent.reference()
     np.testing.assert_allclose(weights, expected[0], rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(slopes, expected[1], rtol=1e-10, atol=1e-12)
     assert worst == pytest.approx(expected[2], rel=1e-8, abs=1e-12)
@@ -215,22 +220,26 @@ def test_random_sweeps_match_the_slow_implementation(
 
 
 @pytest.mark.parametrize(
-    ("tol", "least", "parts", "alike"),
+    ("tol", "least", "parts", "equal_curvatures"),
     [
-        (*limits, parts, alike)
-        for limits, parts, alike in each_value(
+        (*limits, parts, equal_curvatures)
+        for limits, parts, equal_curvatures in each_value(
             [(1e-1, 400), (1e-2, 4), (1e-4, 1), (1e-6, 0), (1e-6, 400)],
             PARTS.values(),
             [True, False],
         )
     ],
 )
-def test_small_moves_stop_the_sweeps(tol: float, least: int, parts: list[int], alike: bool) -> None:
+def test_small_moves_stop_the_sweeps(
+    tol: float, least: int, parts: list[int], equal_curvatures: bool
+) -> None:
     options: dict[str, Any] = {"tols": (tol, 0.01 * tol), "least": least, "n_sweeps": 500}
     columns = CHOSEN["all columns"]
-    descent = Descent(make_lists(parts), columns, (0.01, 0.02), alike=alike, **options)
+    descent = Descent(
+        make_lists(parts), columns, (0.01, 0.02), equal_curvatures=equal_curvatures, **options
+    )
     weights, slopes, worst, turns = descent.run()
-    expected = descent.twin()
+    expected = descent.reference()
     assert turns == expected[3] < 500 * 4
     assert worst <= tol
     np.testing.assert_allclose(weights, expected[0], rtol=1e-10, atol=1e-12)
@@ -239,7 +248,12 @@ def test_small_moves_stop_the_sweeps(tol: float, least: int, parts: list[int], a
 
 def test_type_of_row_numbers_does_not_change_sweeps() -> None:
     results = [
-        Descent(make_lists(PARTS["two parts"], dtype), list(range(11)), (0.01, 0.0), alike=False)
+        Descent(
+            make_lists(PARTS["two parts"], dtype),
+            list(range(11)),
+            (0.01, 0.0),
+            equal_curvatures=False,
+        )
         for dtype in (np.uint16, np.uint32)
     ]
     narrow, wide = (descent.run() for descent in results)
@@ -257,7 +271,7 @@ def assert_same_bits(actual: tuple[Any, ...], expected: tuple[Any, ...]) -> None
 
 
 @pytest.mark.parametrize(
-    ("n_threads", "parts", "alike"),
+    ("n_threads", "parts", "equal_curvatures"),
     [
         (2, PARTS["seven parts"], True),
         (3, PARTS["seven parts"], False),
@@ -267,11 +281,11 @@ def assert_same_bits(actual: tuple[Any, ...], expected: tuple[Any, ...]) -> None
     ],
 )
 def test_number_of_threads_does_not_change_sweeps(
-    n_threads: int, parts: list[int], alike: bool
+    n_threads: int, parts: list[int], equal_curvatures: bool
 ) -> None:
     options: dict[str, Any] = {"tols": (1e-9, 1e-9), "n_sweeps": 200}
     lists, columns = make_lists(parts), CHOSEN["all columns"]
-    descent = Descent(lists, columns, (0.01, 0.02), alike=alike, **options)
+    descent = Descent(lists, columns, (0.01, 0.02), equal_curvatures=equal_curvatures, **options)
     expected = descent.run()
     for _ in range(3):
         assert_same_bits(descent.run(*range(n_threads), n_threads=n_threads), expected)
@@ -280,14 +294,14 @@ def test_number_of_threads_does_not_change_sweeps(
 @pytest.mark.parametrize("thread", [0, 1, 4])
 def test_threads_that_never_start_do_not_block(thread: int) -> None:
     lists = make_lists(PARTS["seven parts"])
-    descent = Descent(lists, list(range(11)), (0.01, 0.02), alike=False, n_sweeps=20)
+    descent = Descent(lists, list(range(11)), (0.01, 0.02), equal_curvatures=False, n_sweeps=20)
     expected = descent.run()
     assert_same_bits(descent.run(thread, n_threads=5), expected)
 
 
 def test_late_threads_do_not_change_sweeps() -> None:
     lists = make_lists(PARTS["seven parts"])
-    descent = Descent(lists, list(range(11)), (0.01, 0.02), alike=False, n_sweeps=50)
+    descent = Descent(lists, list(range(11)), (0.01, 0.02), equal_curvatures=False, n_sweeps=50)
     expected = descent.run()
     for wait in (1e-4, 1e-3, 0.1):
         assert_same_bits(descent.run(0, 1, 2, n_threads=3, wait=wait), expected)

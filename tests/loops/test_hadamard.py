@@ -61,7 +61,7 @@ def test_multiply_octonions_matches_the_definition(width: int, dtype: type) -> N
     np.testing.assert_array_equal(norms[2], norms[0] * norms[1])
 
 
-def blocks_twin(
+def expected_blocks(
     rows: NDArray[Any], signs: NDArray[Any], orders: NDArray[Any], factors: NDArray[Any]
 ) -> NDArray[np.float64]:
     """Return ``H G P H B x`` of all blocks, one after the other, by dense matrices."""
@@ -92,6 +92,6 @@ def test_project_blocks_matches_the_slow_implementation(n: int, width: int, dtyp
     sums, room = np.full((5, n_blocks * width), 77, dtype), np.empty((2, width), dtype)
     hadamard.project_blocks(rows, signs, readonly(orders), factors, scales, room, starts, sums)
     expected = np.full(sums.shape, 77, dtype)
-    products = blocks_twin(rows, signs, orders, factors)[:, :n].astype(dtype)
+    products = expected_blocks(rows, signs, orders, factors)[:, :n].astype(dtype)
     expected[:4, :n] = starts[:n] + scales * products
     np.testing.assert_array_equal(sums, expected)

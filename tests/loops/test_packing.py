@@ -56,7 +56,7 @@ def clipped(values: NDArray[np.float64], limits: NDArray[np.float64]) -> NDArray
     return np.minimum(np.maximum(values, -limits), limits)
 
 
-def tiles_twin(X, first_tile, columns, limits, n_tiles, width):
+def expected_tiles(X, first_tile, columns, limits, n_tiles, width):
     rows = np.minimum(np.arange(n_tiles * width) + first_tile * width, len(X) - 1)
     values = clipped(X[np.ix_(rows, columns)].astype(np.float64), limits)
     return values.reshape(n_tiles, width, len(columns)).transpose(0, 2, 1)
@@ -66,7 +66,7 @@ def odd_multipliers(n: int, seed: int = 0) -> NDArray[np.int64]:
     return np.random.default_rng(seed).integers(-(2**63), 2**63, n) | 1
 
 
-def hash_twin(row: NDArray[Any], multipliers: NDArray[np.int64]) -> int:
+def expected_hash(row: NDArray[Any], multipliers: NDArray[np.int64]) -> int:
     """Return the hash of one row in Python's own integers, as a signed 64-bit number."""
     total = 0
     for value, multiplier in zip(row, multipliers, strict=True):
@@ -85,7 +85,7 @@ def pack(X, first_tile, columns, limits, tiles) -> bool:
     return is_clipped
 
 
-def number_twin(hashes: NDArray[np.int64]) -> tuple[list[int], list[int]]:
+def expected_number(hashes: NDArray[np.int64]) -> tuple[list[int], list[int]]:
     known: dict[int, int] = {}
     ids = [known.setdefault(int(h), len(known)) for h in hashes]
     return ids, [ids.index(k) for k in range(len(known))]
@@ -108,7 +108,7 @@ def test_pack_rows_matches_the_slow_implementation(X, width, data):
     n_tiles = -(-len(X) // width) - first_tile
     tiles = np.full((n_tiles, len(columns), width), np.nan)
     is_clipped = pack(X, first_tile, columns, limits, tiles)
-    expected = tiles_twin(X, first_tile, columns, limits, n_tiles, width)
+    expected = expected_tiles(X, first_tile, columns, limits, n_tiles, width)
     inside = X[first_tile * width :, columns].astype(np.float64)
     assert is_clipped == (np.abs(inside) > limits).any()
     np.testing.assert_array_equal(tiles, expected)
@@ -122,7 +122,7 @@ def test_pack_rows_fills_tiles_of_the_usual_width(n_rows):
     n_tiles = -(-n_rows // packing.TILE)
     tiles = np.full((n_tiles, 2, packing.TILE), np.nan)
     pack(X, 0, columns, limits, tiles)
-    expected = tiles_twin(X, 0, columns, limits, n_tiles, packing.TILE)
+    expected = expected_tiles(X, 0, columns, limits, n_tiles, packing.TILE)
     np.testing.assert_array_equal(tiles, expected)
 
 
@@ -145,7 +145,7 @@ def test_hashes_of_rows_match_the_slow_implementation(hash_part, X, data):
     hashes = np.full(len(X), 77, np.int64)
     hash_part(bits, columns[0], odd, start, stop, hashes)
     rows = bits[start:stop, columns[0] : columns[-1] + 1]
-    assert hashes[start:stop].tolist() == [hash_twin(row, odd) for row in rows]
+    assert hashes[start:stop].tolist() == [expected_hash(row, odd) for row in rows]
     assert (hashes[:start] == 77).all()
     assert (hashes[stop:] == 77).all()
 
@@ -173,7 +173,7 @@ CROWDED = st.lists(st.integers(0, 40).map(lambda k: (k << 33) ^ (k << 1)), max_s
 @given(HASHES | CROWDED, st.integers(0, 30))
 def test_number_patterns_by_first_appearance(hashes, room):
     keys = np.array(hashes, np.int64)
-    expected_ids, expected_first = number_twin(keys)
+    expected_ids, expected_first = expected_number(keys)
     count, ids, first_rows = number(keys, room)
     if len(expected_first) > room:
         assert count == -1

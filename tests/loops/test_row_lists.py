@@ -23,7 +23,7 @@ def listed(codes: Any, n_bins: int, dtype: type) -> tuple[list[int], list[int]]:
     return rows[: bounds[-1]].tolist(), bounds.tolist()
 
 
-def twin(codes: list[int], n_bins: int) -> tuple[list[int], list[int]]:
+def reference(codes: list[int], n_bins: int) -> tuple[list[int], list[int]]:
     bins = [[i for i, code in enumerate(codes) if code == b + 1] for b in range(n_bins)]
     ends = [sum(map(len, bins[:b])) for b in range(n_bins + 1)]
     return [i for rows in bins for i in rows], ends
@@ -34,7 +34,7 @@ def test_rows_of_each_bin_are_listed_in_order(
     data: st.DataObject, n_bins: int, codes: type, rows: type
 ) -> None:
     drawn = data.draw(st.lists(st.integers(0, n_bins), max_size=60))
-    assert listed(np.array(drawn, codes), n_bins, rows) == twin(drawn, n_bins)
+    assert listed(np.array(drawn, codes), n_bins, rows) == reference(drawn, n_bins)
 
 
 @pytest.mark.parametrize(("dtype", "n_bins"), [(np.uint8, 255), (np.uint16, 65_535)])
@@ -76,7 +76,7 @@ def test_read_only_and_strided_codes_are_listed() -> None:
     drawn = np.random.default_rng(1).integers(0, 6, (40, 3)).astype(np.uint16)
     apart = drawn[:, 1]
     apart.flags.writeable = False
-    assert listed(apart, 5, np.uint16) == twin(apart.tolist(), 5)
+    assert listed(apart, 5, np.uint16) == reference(apart.tolist(), 5)
 
 
 def test_parts_of_larger_arrays_are_written() -> None:

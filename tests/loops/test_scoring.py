@@ -85,32 +85,32 @@ def derivatives(n_rows: int, lanes: int, seed: int = 1) -> Floats:
     return values
 
 
-# The twins.
+# The references.
 
 
-def cells_twin(columns: Floats, grid: Grid) -> NDArray[np.int64]:
+def expected_cells(columns: Floats, grid: Grid) -> NDArray[np.int64]:
     """Divide in float32, input by input; (size, n_rows)."""
     cells = np.floor((columns[grid.inputs] - grid.shifts[:, None]) * grid.inverse[:, None])
     assert cells.dtype == np.float32
     return cells.astype(np.int64)
 
 
-def slots_twin(columns: Floats, grid: Grid, bits: int) -> NDArray[np.int64]:
+def expected_slots(columns: Floats, grid: Grid, bits: int) -> NDArray[np.int64]:
     """Hash each row's cells with whole numbers that cannot overflow."""
     hashed = [
         sum(int(c) * int(m) for c, m in zip(row, grid.multipliers, strict=True)) % 2**32
-        for row in cells_twin(columns, grid).T
+        for row in expected_cells(columns, grid).T
     ]
     return np.array(hashed, np.int64) // 2 ** (32 - bits)
 
 
-def sums_twin(values: Floats, slots: NDArray[np.int64], bits: int) -> NDArray[np.float64]:
+def expected_sums(values: Floats, slots: NDArray[np.int64], bits: int) -> NDArray[np.float64]:
     sums = np.zeros((2**bits, values.shape[1]))
     np.add.at(sums, slots, values.astype(np.float64))
     return sums
 
 
-def gain_twin(
+def expected_gain(
     first: NDArray[Any], second: NDArray[Any], n_outputs: int, shrinkage: float
 ) -> tuple[float, float]:
     """Return the gain in float64, and the sum of its parts' sizes."""
@@ -140,8 +140,8 @@ def test_slots_match_the_slow_implementation(bits: int) -> None:
     for size in range(1, MOST + 1):
         columns, grid = draw_columns(n_rows=200), draw_grid(size, seed=size)
         slots = run_slots(columns, 13, 190, grid, bits)
-        np.testing.assert_array_equal(slots, slots_twin(columns[:, 13:190], grid, bits))
-        # Few places: different bins meet in one, and the twin must have them meet in the same.
+        np.testing.assert_array_equal(slots, expected_slots(columns[:, 13:190], grid, bits))
+        # Few places: different bins meet in one, and the reference must have them meet in the same.
         assert len(np.unique(slots)) > 1
 
 
@@ -159,7 +159,7 @@ def test_slots_of_random_rows_match(
 ) -> None:
     columns, grid = draw_columns(n_rows=100, seed=seed), draw_grid(size, seed=seed, width=width)
     slots = run_slots(columns, start, start + n, grid, bits)
-    expected = slots_twin(columns[:, start : start + n], grid, bits)
+    expected = expected_slots(columns[:, start : start + n], grid, bits)
     np.testing.assert_array_equal(slots, expected)
 
 
@@ -173,9 +173,9 @@ def test_huge_coordinates_have_slots(width: float) -> None:
         np.array([0.0, 0.99 * width], np.float32),
         np.array([0x9E3779B1, 0x85EBCA77], np.uint32),
     )
-    assert np.abs(cells_twin(columns, grid)).max() >= 0.99e5 / width
+    assert np.abs(expected_cells(columns, grid)).max() >= 0.99e5 / width
     slots = run_slots(columns, 0, 36, grid, 15)
-    np.testing.assert_array_equal(slots, slots_twin(columns, grid, 15))
+    np.testing.assert_array_equal(slots, expected_slots(columns, grid, 15))
 
 
 # Sums of the bins.
@@ -193,12 +193,12 @@ def test_sums_match_the_slow_implementation(parts: list[list[int]], lanes: int) 
     for bits in [3, 9, 13]:
         columns, values = draw_columns(5), whole_numbers(N_ROWS, lanes)
         grid = draw_grid(3, 5)
-        slots = slots_twin(columns, grid, bits)
+        slots = expected_slots(columns, grid, bits)
         sums = np.zeros((2, 2**bits, lanes), np.float32)
         run_sums(columns, values, parts, grid, bits, sums)
         for result, (start, stop) in zip(sums, parts, strict=True):
             part = slice(start, stop)
-            np.testing.assert_array_equal(result, sums_twin(values[part], slots[part], bits))
+            np.testing.assert_array_equal(result, expected_sums(values[part], slots[part], bits))
 
 
 # The gain.
@@ -215,7 +215,7 @@ def test_gain_matches_the_slow_implementation(n_outputs: int) -> None:
                 part[:, 2 * n_outputs :] = rng.gamma(2.0, 10.0, part[:, 2 * n_outputs :].shape)
                 part[rng.random(n_bins) < 0.2] = 0.0
             result = loops.crossed_gain(first, second, n_outputs, np.float32(shrinkage))
-            expected, size = gain_twin(first, second, n_outputs, shrinkage)
+            expected, size = expected_gain(first, second, n_outputs, shrinkage)
             assert result == pytest.approx(expected, abs=1e-6 * size)
             assert abs(expected) > 1e-4 * size
 
@@ -256,14 +256,16 @@ class Scoring:
         )
         return gains
 
-    def twin(self, grid: Grid) -> tuple[float, float]:
-        slots = slots_twin(self.columns, grid, self.bits)
-        first, second = (sums_twin(self.values[a:b], slots[a:b], self.bits) for a, b in self.parts)
-        return gain_twin(first, second, self.n_outputs, self.shrinkage)
+    def reference(self, grid: Grid) -> tuple[float, float]:
+        slots = expected_slots(self.columns, grid, self.bits)
+        first, second = (
+            expected_sums(self.values[a:b], slots[a:b], self.bits) for a, b in self.parts
+        )
+        return expected_gain(first, second, self.n_outputs, self.shrinkage)
 
     def check(self) -> None:
         for result, grid in zip(self.run(), self.grids, strict=True):
-            expected, size = self.twin(grid)
+            expected, size = self.reference(grid)
             assert result == pytest.approx(expected, abs=1e-5 * size)
 
 
@@ -314,7 +316,7 @@ def test_outliers_leave_the_gain_finite(lanes: int) -> None:
 # Simpler grids.
 
 
-def simplified_twin(
+def expected_simplified(
     cells: NDArray[np.int64],
     values: Floats,
     parts: list[list[int]],
@@ -327,8 +329,8 @@ def simplified_twin(
     def gain_of(inputs: list[int]) -> float:
         hashed = cells[:, inputs].astype(np.uint32) * MULTIPLIERS[inputs]
         slots = hashed.sum(axis=1, dtype=np.uint32) >> np.uint32(32 - bits)
-        first, second = (sums_twin(values[a:b], slots[a:b], bits) for a, b in parts)
-        return gain_twin(first, second, LANES[values.shape[1]], shrinkage)[0]
+        first, second = (expected_sums(values[a:b], slots[a:b], bits) for a, b in parts)
+        return expected_gain(first, second, LANES[values.shape[1]], shrinkage)[0]
 
     kept = list(range(cells.shape[1]))
     lost, gain = np.zeros(len(kept)), gain_of(kept)
@@ -362,7 +364,7 @@ def test_simplified_grids_match_the_slow_implementation(parts: list[list[int]], 
         np.floor((rows[:, columns[g, :m]] - shifts[g, :m]) * inverse[g, :m]).astype(np.int64)
         for g, m in enumerate(sizes)
     ]
-    expected = [simplified_twin(c, values, parts, bits, shrinkage, share) for c in all_cells]
+    expected = [expected_simplified(c, values, parts, bits, shrinkage, share) for c in all_cells]
     codes, n_bins = np.empty((len(sizes), N_ROWS), np.uint16), np.empty(len(sizes), np.int64)
     for g, cells in enumerate(all_cells):
         _, first, bins = np.unique(cells, axis=0, return_index=True, return_inverse=True)

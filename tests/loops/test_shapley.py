@@ -16,7 +16,7 @@ from gramless.loops.binning import index_bins, slot_bits
 N, M, S, K = 40, 15, 3, 2
 
 
-def twin_keys(columns: Any, chosen: Any, owners: Any, *grid: Any, n_players: int) -> NDArray:
+def expected_keys(columns: Any, chosen: Any, owners: Any, *grid: Any, n_players: int) -> NDArray:
     inverse, shifts, multipliers, limits = grid
     cells = np.clip((columns[chosen].T - shifts) * inverse, -limits, limits)
     entries = multipliers * np.floor(cells).astype(np.int64)
@@ -27,7 +27,7 @@ def subsets_of(n: int) -> list[tuple[int, ...]]:
     return [subset for size in range(n + 1) for subset in combinations(range(n), size)]
 
 
-def twin_values(keys: NDArray, background: NDArray, offset: int, weight_of: Any) -> NDArray:
+def expected_values(keys: NDArray, background: NDArray, offset: int, weight_of: Any) -> NDArray:
     """Return Shapley values (n_rows, s, K) by looking up every mixed row."""
     n_players, result = len(keys), np.zeros((keys.shape[1], len(keys), K))
     for i in range(keys.shape[1]):
@@ -57,7 +57,7 @@ def grid() -> dict[str, Any]:
     grid = inverse, shifts, multipliers, np.array([2.0**62, 1.0, 2.0**39 - 1.0, 0.5])
     cells = chosen, owners, *grid
     offset = int(rng.integers(-(2**62), 2**62))
-    keys = twin_keys(learned, chosen, owners, *grid, n_players=S).sum(axis=0) + offset
+    keys = expected_keys(learned, chosen, owners, *grid, n_players=S).sum(axis=0) + offset
     bins = np.unique(keys)
     return {
         "cells": cells,
@@ -74,11 +74,11 @@ def test_player_keys_match_the_slow_implementation(grid: dict[str, Any]) -> None
     result = np.full((S, N), 7)
     loops.player_keys(grid["rows"], *grid["cells"], result)
     chosen, owners = grid["cells"][:2]
-    expected = twin_keys(grid["rows"], chosen, owners, *grid["grid"], n_players=S)
+    expected = expected_keys(grid["rows"], chosen, owners, *grid["grid"], n_players=S)
     np.testing.assert_array_equal(result, expected)
 
 
-def twin_of_orders(
+def expected_of_orders(
     keys: NDArray, background: NDArray, offset: int, weight_of: Any, orders: NDArray
 ) -> NDArray:
     """Return the mean growth of payoffs when players join in an order, and in its reverse."""
@@ -123,10 +123,10 @@ def test_grid_values_match_the_slow_implementation(grid: dict[str, Any], sampled
     out, players = np.ones((N, 5, K)), np.array([4, 1, 2])
     twice = np.concatenate([orders, orders])
     if sampled:
-        expected = twin_of_orders(*game, weight_of, twice)
+        expected = expected_of_orders(*game, weight_of, twice)
         fits = loops.sampled_grid_values(*game, *bins, twice, players, *room, out)
     else:
-        expected = twin_values(*game, weight_of)
+        expected = expected_values(*game, weight_of)
         factors = np.array([1 / 3, 1 / 6, 1 / 3])
         fits = loops.grid_values(*game, *bins, factors, players, *room, out)
     assert np.abs(expected).max() > 0.1

@@ -33,13 +33,13 @@ PRECISIONS = {
     np.float32: 1.4e-7 + UNFUSED * float(np.finfo(np.float32).eps),
     np.float64: 2.5e-16 + UNFUSED * 2.0**-52 + 4.0 * float(np.finfo(np.longdouble).eps),
 }
-"""By the type, the largest error of a cosine or sine: some 1.1 ulp of 1, and the twin's own."""
+# The largest error of a cosine or sine by type: about 1.1 ulp of 1, and the error of the reference.
 
 any_precision = pytest.mark.parametrize(("dtype", "error"), PRECISIONS.items())
 any_type = pytest.mark.parametrize("dtype", PRECISIONS)
 
 
-def paired_twin(angles: NDArray[Any]) -> NDArray[np.longdouble]:
+def expected_paired(angles: NDArray[Any]) -> NDArray[np.longdouble]:
     """Reduce to one turn, which is exact, and go on in the longest numbers there are."""
     with np.errstate(invalid="ignore"):
         turned = 4.0 * np.arctan(np.longdouble(1.0)) * np.fmod(angles.astype(np.longdouble), 2.0)
@@ -74,7 +74,7 @@ def panels_of(weights: NDArray[Any]) -> NDArray[Any]:
 def test_cosine_and_sine_are_accurate(reach: float, dtype: type) -> None:
     error = PRECISIONS[dtype]
     angles = np.linspace(-reach, reach, 40_001).astype(dtype).reshape(1, -1)
-    expected = paired_twin(angles)
+    expected = expected_paired(angles)
     assert np.abs(paired(angles) - expected).max() <= error
     assert np.abs(cosines(angles) - expected[:, ::2]).max() <= error
 
@@ -83,7 +83,7 @@ def test_cosine_and_sine_are_accurate(reach: float, dtype: type) -> None:
 def test_values_near_quarter_turns_are_accurate(dtype: type, error: float) -> None:
     quarters = (np.arange(-7000, 7000) / 2).astype(dtype)
     angles = np.stack([np.nextafter(quarters, dtype(-9e9)), quarters])
-    np.testing.assert_allclose(paired(angles), paired_twin(angles), rtol=0, atol=error)
+    np.testing.assert_allclose(paired(angles), expected_paired(angles), rtol=0, atol=error)
 
 
 @any_type
@@ -108,7 +108,7 @@ def test_any_angles_are_accurate(values: list[float], scale: float) -> None:
         angles = np.array([values], dtype)
         tolerance = 2.0 * scale * error
         scaled = float(dtype(scale))
-        expected = scaled * paired_twin(angles)
+        expected = scaled * expected_paired(angles)
         np.testing.assert_allclose(paired(angles, scale), expected, rtol=0, atol=tolerance)
         np.testing.assert_allclose(cosines(angles, scale), expected[:, ::2], rtol=0, atol=tolerance)
 

@@ -22,7 +22,7 @@ def values(columns, inverse, shifts, coefficients=PARABOLA, largest=LARGEST, kin
     return out
 
 
-def twin(columns, inverse, shifts, coefficients) -> NDArray[np.float64]:
+def reference(columns, inverse, shifts, coefficients) -> NDArray[np.float64]:
     """Write the definition out, a row at a time."""
     out = np.empty((len(inverse), columns.shape[1]))
     for r in range(len(inverse)):
@@ -54,7 +54,7 @@ def draw(seed, n_grids, n_columns, n_rows):
 def test_values_match_the_slow_implementation(seed, n_grids, n_columns, n_rows, coefficients):
     drawn = draw(seed, n_grids, n_columns, n_rows)
     result = values(*drawn, np.array(coefficients), kind=np.float64)
-    np.testing.assert_allclose(result, twin(*drawn, coefficients), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(result, reference(*drawn, coefficients), rtol=1e-12, atol=1e-12)
 
 
 def test_blocks_of_rows_do_not_change_values():

@@ -23,13 +23,13 @@ from gramless.matrices.weighted import ScaledBins, WeightedBinnedMatrix, round_f
 
 @dataclass(frozen=True)
 class Sample:
-    """A matrix on a given number of threads, and its dense twin."""
+    """A matrix on a given number of threads, and its dense reference."""
 
     make: Callable[[int | None], FeatureMatrix]
     dense: NDArray[np.float64]
 
 
-def dense_twin(codes, n_bins, values) -> NDArray[np.float64]:
+def dense_reference(codes, n_bins, values) -> NDArray[np.float64]:
     """Write the definition out: one non-zero a row in each grid where the bin is known."""
     grids = [np.zeros((codes.shape[1], n)) for n in n_bins]
     values = np.broadcast_to(values, codes.shape)
@@ -50,7 +50,7 @@ def binned(dtype, n_bins, n_rows, *, unseen=False, scale=None, order="C") -> Sam
     value = 1 / np.sqrt(max(1, len(n_bins))) if scale is None else scale
     return Sample(
         lambda n_jobs: BinnedMatrix(codes, offsets, scale=scale, n_jobs=n_jobs),
-        dense_twin(codes, n_bins, value),
+        dense_reference(codes, n_bins, value),
     )
 
 
@@ -65,7 +65,7 @@ def weighted(dtype, n_bins, n_rows, kind=np.float32, *, unseen=False, scale=None
     value = 1 / np.sqrt(max(1, len(n_bins))) if scale is None else scale
     return Sample(
         lambda n_jobs: WeightedBinnedMatrix(codes, values, offsets, scale=scale, n_jobs=n_jobs),
-        dense_twin(codes, n_bins, value * values.astype(float)),
+        dense_reference(codes, n_bins, value * values.astype(float)),
     )
 
 
@@ -332,8 +332,8 @@ def over(by_class: dict[str, dict[str, Sample]]) -> Callable[[Callable[..., None
     return of
 
 
-def matrix_and_twin(test: Callable[..., None]) -> Callable[[Sample], None]:
-    """Turn a test of a matrix on two threads and its dense twin into one of a sample."""
+def matrix_and_dense(test: Callable[..., None]) -> Callable[[Sample], None]:
+    """Turn a test of a matrix on two threads and its dense reference into one of a sample."""
 
     def run(sample: Sample) -> None:
         test(sample.make(2), sample.dense)
@@ -344,9 +344,9 @@ def matrix_and_twin(test: Callable[..., None]) -> Callable[[Sample], None]:
 
 def every_matrix(test: Callable[..., None]) -> Any:
     """Run ``test(matrix, dense)`` over all matrices."""
-    return over(BY_CLASS)(matrix_and_twin(test))
+    return over(BY_CLASS)(matrix_and_dense(test))
 
 
 def every_small_matrix(test: Callable[..., None]) -> Any:
     """Run ``test(matrix, dense)`` over all matrices that are not tall."""
-    return over(SMALL)(matrix_and_twin(test))
+    return over(SMALL)(matrix_and_dense(test))

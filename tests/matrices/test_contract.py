@@ -25,7 +25,7 @@ def close(measured, expected):
 
 
 def products(matrix, dense):
-    """Return (product, length of its operand, dense twin) both ways."""
+    """Return (product, length of its operand, dense reference) both ways."""
     n_rows, n_columns = dense.shape
     return [(matrix.matvec, n_columns, dense), (matrix.rmatvec, n_rows, dense.T)]
 
@@ -48,18 +48,18 @@ def tailed(cases):
 
 @every_matrix
 def test_products_match_the_dense_matrix(matrix, dense):
-    for product, length, twin, tail in tailed(products(matrix, dense)):
+    for product, length, reference, tail in tailed(products(matrix, dense)):
         operand = draw((length, *tail))
         before = operand.copy()
-        close(product(operand), twin @ operand)
+        close(product(operand), reference @ operand)
         np.testing.assert_array_equal(operand, before)
 
 
 @every_small_matrix
 def test_out_is_overwritten_and_returned(matrix, dense):
-    for product, length, twin, tail in tailed(products(matrix, dense)):
+    for product, length, reference, tail in tailed(products(matrix, dense)):
         operand = draw((length, *tail))
-        out = np.full((len(twin), *tail), np.nan)
+        out = np.full((len(reference), *tail), np.nan)
         assert product(operand, out=out) is out
         assert out.tobytes() == product(operand).tobytes()
 
@@ -136,9 +136,9 @@ def test_tocsr_matches_the_dense_matrix(matrix, dense):
 @every_small_matrix
 def test_out_need_not_be_contiguous(matrix, dense):
     for tail in [(), (4,)]:
-        for product, length, twin in products(matrix, dense):
+        for product, length, reference in products(matrix, dense):
             operand = draw((length, *tail))
-            wide = np.full((*tail, 2 * len(twin)), np.nan)
+            wide = np.full((*tail, 2 * len(reference)), np.nan)
             out = wide[..., ::2].T
             assert product(operand, out=out) is out
             np.testing.assert_array_equal(out, product(operand))
@@ -147,9 +147,9 @@ def test_out_need_not_be_contiguous(matrix, dense):
 
 @every_small_matrix
 def test_out_of_a_wrong_shape_is_rejected(matrix, dense):
-    for product, length, twin in products(matrix, dense):
+    for product, length, reference in products(matrix, dense):
         # The second would take the result twice if it were broadcast.
-        for shape in [(len(twin) + 1,), (2, len(twin)), (len(twin), 1)]:
+        for shape in [(len(reference) + 1,), (2, len(reference)), (len(reference), 1)]:
             with pytest.raises(InputError, match="out"):
                 product(draw(length), out=np.empty(shape))
 

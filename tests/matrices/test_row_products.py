@@ -34,7 +34,7 @@ def both() -> FeatureMatrix:
 
 
 MATRICES: list[FeatureMatrix] = [
-    *(SingleRowProducts(own, single_row_gram(own)) for own in (bins(), bins(unseen=True))),
+    *(SingleRowProducts(matrix, single_row_gram(matrix)) for matrix in (bins(), bins(unseen=True))),
     bins(),
     bins(unseen=True),
     both(),

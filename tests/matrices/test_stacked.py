@@ -87,10 +87,10 @@ def test_dense_products_need_dense_parts(wrap):
 @pytest.mark.parametrize("parts", [[bins()], [DenseMatrix(ROWS)], [bins(), DenseMatrix(ROWS)]])
 def test_copies_have_the_same_methods(parts):
     matrix = with_ones(HStack(parts))
-    for twin in (pickle.loads(pickle.dumps(matrix)), copy.deepcopy(matrix)):
-        assert twin.has_column_gram == matrix.has_column_gram
-        assert twin.has_row_lists == matrix.has_row_lists
-        np.testing.assert_array_equal(twin.toarray(), matrix.toarray())
+    for copied in (pickle.loads(pickle.dumps(matrix)), copy.deepcopy(matrix)):
+        assert copied.has_column_gram == matrix.has_column_gram
+        assert copied.has_row_lists == matrix.has_row_lists
+        np.testing.assert_array_equal(copied.toarray(), matrix.toarray())
 
 
 def test_rows_are_read_once_in_products_of_one_pass():

@@ -19,17 +19,17 @@ def parts() -> tuple[WhitenedMatrix, np.ndarray]:
     random = np.random.default_rng(0)
     values, factor = random.normal(size=(N_ROWS, N)), 0.1 * np.tril(random.normal(size=(N, N)))
     factor[np.diag_indices(N)] = 1.0 + random.random(N)
-    twin = np.linalg.solve(factor, values.T).T
-    return WhitenedMatrix(DenseMatrix(values), factor), twin
+    reference = np.linalg.solve(factor, values.T).T
+    return WhitenedMatrix(DenseMatrix(values), factor), reference
 
 
 @pytest.mark.parametrize("tail", TAILS)
 def test_products_match_the_dense_matrix(tail: tuple[int, ...]) -> None:
-    matrix, twin = parts()
+    matrix, reference = parts()
     random = np.random.default_rng(1)
     w, v = random.normal(size=(N, *tail)), random.normal(size=(N_ROWS, *tail))
-    assert matrix.shape == twin.shape
-    for product, expected in ((matrix.matvec, twin @ w), (matrix.rmatvec, twin.T @ v)):
+    assert matrix.shape == reference.shape
+    for product, expected in ((matrix.matvec, reference @ w), (matrix.rmatvec, reference.T @ v)):
         given = w if expected.shape[0] == N_ROWS else v
         out = np.empty(expected.shape)
         assert product(given, out) is out
@@ -40,11 +40,11 @@ def test_products_match_the_dense_matrix(tail: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("tail", TAILS)
 @pytest.mark.parametrize("ones", [False, True])
 def test_pull_back_sees_all_rows_once(tail: tuple[int, ...], ones: bool) -> None:
-    inner, twin = parts()
+    inner, reference = parts()
     matrix = with_ones(inner) if ones else inner
-    twin = np.column_stack([twin, np.ones(N_ROWS)]) if ones else twin
-    w = np.random.default_rng(2).normal(size=(twin.shape[1], *tail))
-    expected = twin.T @ np.sin(twin @ w)
+    reference = np.column_stack([reference, np.ones(N_ROWS)]) if ones else reference
+    w = np.random.default_rng(2).normal(size=(reference.shape[1], *tail))
+    expected = reference.T @ np.sin(reference @ w)
     result = matrix.pull_back(w, lambda rows, responses: np.sin(responses))
     np.testing.assert_allclose(result, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
 

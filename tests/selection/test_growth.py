@@ -65,9 +65,9 @@ def columns_of(classes: NDArray[np.integer[Any]], n_classes: int) -> Array:
     return np.where(classes[:, None] == np.arange(n_classes), 1.0, -1.0)
 
 
-def divided(found: GrownGrids) -> NDArray[np.bool_]:
+def divided(result: GrownGrids) -> NDArray[np.bool_]:
     """Tell which inputs, or their ranks, each grid divides."""
-    return np.isfinite(found.grids.widths).reshape(len(found.grids), 2, -1).any(axis=1)
+    return np.isfinite(result.grids.widths).reshape(len(result.grids), 2, -1).any(axis=1)
 
 
 def assert_same(one: GrownGrids, other: GrownGrids) -> None:
@@ -114,7 +114,7 @@ def grown_models(
     return result
 
 
-def slots_twin(state: growth._Growth, proposals: Any, bits: int) -> NDArray[np.uint32]:
+def expected_slots(state: growth._Growth, proposals: Any, bits: int) -> NDArray[np.uint32]:
     """Return the place of each row's cell in each proposal, (n_proposals, n_rows)."""
     places = []
     for c in range(len(proposals)):
@@ -137,7 +137,7 @@ def test_gains_match_a_slow_implementation(name: str, weighted: bool) -> None:
     result = state._score_proposals(proposals, values)
     counts = np.ones(1200) if weight is None else weight / weight.mean()
     shrinkage, n = growth._SHRINKAGE * models.typical_curvature, models.n_training
-    for c, slots in enumerate(slots_twin(state, proposals, 9)):
+    for c, slots in enumerate(expected_slots(state, proposals, 9)):
         gain = size = 0.0
         for raw, (start, stop) in zip(models.raw, models.halves, strict=True):
             z = raw.astype(np.float64)

@@ -71,9 +71,9 @@ def drawn(X: Array, y: Vector, **options: Any) -> SelectedModel:
     return select(make_task(X, y, **{**GIVEN, **options}))
 
 
-def matrix_twin(found: SelectedModel, X: Array) -> Array:
-    rows = found.scaler.rows(X[found.order])
-    return found.feature_map.rows_matrix(rows).tocsr().toarray()
+def expected_matrix(selected: SelectedModel, X: Array) -> Array:
+    rows = selected.scaler.rows(X[selected.order])
+    return selected.feature_map.rows_matrix(rows).tocsr().toarray()
 
 
 # Candidates.
@@ -197,7 +197,7 @@ def test_exactly_one_starting_candidate_applies() -> None:
         "earlier grown": ["EarlierModel"],
     }
     again = select(replace(task, earlier=earlier))
-    np.testing.assert_array_equal(matrix_twin(again, X), matrix_twin(result, X))
+    np.testing.assert_array_equal(expected_matrix(again, X), expected_matrix(result, X))
     assert again.start is not None
 
 
@@ -275,7 +275,7 @@ def test_grown_model_has_the_features_of_all_rows(stepped: SelectedModel) -> Non
     assert isinstance(stepped.feature_map, GivenBinning)
     assert sorted(np.asarray(stepped.order)) == list(range(len(X)))
     plain = remove_factors(stepped.matrix)
-    np.testing.assert_array_equal(plain.tocsr().toarray(), matrix_twin(stepped, X))
+    np.testing.assert_array_equal(plain.tocsr().toarray(), expected_matrix(stepped, X))
     assert (stepped.settings.grids, stepped.settings.alpha) == ("grown", stepped.alpha)
     assert stepped.bandwidth is None
     assert set(np.argsort(-stepped.relevance)[:2]) == {0, 1}
@@ -326,8 +326,8 @@ def test_given_alpha_and_number_of_grids_are_used() -> None:
 def test_grids_of_several_seeds_are_joined(stepped: SelectedModel) -> None:
     X = draw()
     both = grown(X, stepped_targets(X), replace(GROWN, n_seeds=2))
-    one = matrix_twin(stepped, X)
-    joined = matrix_twin(both, X)
+    one = expected_matrix(stepped, X)
+    joined = expected_matrix(both, X)
     assert (joined > 0).sum(axis=1).tolist() == [48] * 1200
     # The first 24 grids are those of one seed.
     np.testing.assert_array_equal(joined[:, : one.shape[1]] > 0, one > 0)

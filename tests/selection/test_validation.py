@@ -60,8 +60,8 @@ def exact_score(alpha: float) -> float:
     return float(0.5 * np.mean((others @ w - Y[SPLIT[1]]) ** 2))
 
 
-def tried(found: ValidationResult) -> list[float]:
-    return [trial["alpha"] * 200 for trial in found.trials]
+def tried(result: ValidationResult) -> list[float]:
+    return [trial["alpha"] * 200 for trial in result.trials]
 
 
 # The path.

@@ -29,7 +29,7 @@ from gramless.solvers.preconditioners import (
 
 from .diagonal import Diagonal
 from .pairwise import each_value
-from .twins import RIDGE_CASES
+from .references import RIDGE_CASES
 
 ALL: dict[str, Preconditioner] = {
     "pcg": SampledRows(),

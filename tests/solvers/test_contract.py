@@ -20,7 +20,7 @@ from gramless.solvers.preconditioners import Identity
 from gramless.solvers.random_descent import ParallelRandomDescent, RandomDescent
 
 from .diagonal import Diagonal
-from .twins import Array, case_over, never_rises, random_codes
+from .references import Array, case_over, never_rises, random_codes
 
 MATRIX = random_codes(5, 8, 120)
 RIDGE = case_over(MATRIX, Squared(), L2(1e-2), n_outputs=3, weighted=True, intercept=True).problem

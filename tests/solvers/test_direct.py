@@ -21,7 +21,7 @@ from gramless.solvers.factor import factorise
 from gramless.solvers.objective import Problem
 
 from .pairwise import each_value, pairs
-from .twins import Array, Case
+from .references import Array, Case
 
 TALL, WIDE = (200, 23), (40, 90)
 SHAPES = {"tall": TALL, "wide": WIDE, "square": (50, 50), "one row": (1, 5), "one column": (30, 1)}

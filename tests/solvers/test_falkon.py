@@ -31,7 +31,7 @@ class Case:
     """A problem as Falkon gets it, over the features that its kernel values have, and in double."""
 
     given: Problem
-    twin: Problem
+    reference: Problem
     double: Problem
 
 
@@ -86,12 +86,12 @@ def test_gradient_vanishes_at_the_solution(options: dict[str, Any]) -> None:
     case = make_case(**options)
     solution = Falkon(tol=1e-9, max_iter=500).solve(case.given)
     assert solution.status == "converged"
-    largest = np.abs(case.twin.loss_gradient(np.zeros_like(solution.weights))).max()
-    assert case.twin.kkt_residual(solution.weights) < 1e-7 * largest
-    assert case.twin.kkt_residual(solution.weights + 0.01) > 1e-5 * largest
-    direct = Cholesky().solve(case.twin).weights
-    responses = case.twin.matrix.matvec(direct)
-    result = case.twin.matrix.matvec(solution.weights)
+    largest = np.abs(case.reference.loss_gradient(np.zeros_like(solution.weights))).max()
+    assert case.reference.kkt_residual(solution.weights) < 1e-7 * largest
+    assert case.reference.kkt_residual(solution.weights + 0.01) > 1e-5 * largest
+    direct = Cholesky().solve(case.reference).weights
+    responses = case.reference.matrix.matvec(direct)
+    result = case.reference.matrix.matvec(solution.weights)
     np.testing.assert_allclose(result, responses, atol=1e-5 * np.abs(responses).max())
 
 
@@ -103,7 +103,7 @@ def test_kernel_values_are_single_precision_if_features_allow(options: dict[str,
     assert made.nystrom.n_double_ == 0
     assert made.unwhitened().values.dtype == np.float32
     whole = case.double.matrix.tocsr().toarray()
-    by_values = np.abs(case.twin.matrix.tocsr().toarray() - whole).max()
+    by_values = np.abs(case.reference.matrix.tocsr().toarray() - whole).max()
     assert 0.0 < by_values <= np.abs(made.chunk(0, N_ROWS) - whole).max()
 
 
@@ -134,7 +134,7 @@ def test_other_losses_penalties_and_features_are_rejected() -> None:
     with pytest.raises(InputError, match="smooth penalty"):
         Falkon().solve(replace(problem, penalty=L1(0.1)))
     with pytest.raises(InputError, match=r"Falkon needs Nyström features.*DenseMatrix.*'pcg'"):
-        Falkon().solve(make_case().twin)
+        Falkon().solve(make_case().reference)
 
 
 class Sized(NystromMatrix):

@@ -11,7 +11,7 @@ from gramless.base.errors import InputError
 from gramless.losses import Logistic
 from gramless.solvers.gmres import Gmres
 
-from .twins import RIDGE_CASES
+from .references import RIDGE_CASES
 
 PROBLEM = RIDGE_CASES["all"].problem
 

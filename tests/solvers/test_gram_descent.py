@@ -21,7 +21,7 @@ from gramless.solvers.objective import Solution
 from gramless.solvers.working_set import Quadratic
 
 from .pairwise import each_value
-from .twins import LOSSES, PENALTIES, Array, Case, case_over, never_rises
+from .references import LOSSES, PENALTIES, Array, Case, case_over, never_rises
 
 TALL, WIDE = (150, 30), (40, 70)
 

@@ -32,7 +32,7 @@ from gramless.solvers.objective import Problem, Solution, columns
 from gramless.solvers.preconditioners import Identity
 
 from .pairwise import each_value, pairs
-from .twins import (
+from .references import (
     LOSSES,
     PENALTIES,
     Array,

@@ -36,7 +36,7 @@ from gramless.solvers.preconditioners import (
 
 from .diagonal import Diagonal
 from .pairwise import each_value, pairs
-from .twins import (
+from .references import (
     LOSSES,
     Array,
     Case,
@@ -65,7 +65,7 @@ PRECONDITIONERS: dict[str, Preconditioner] = {
 SEPARABLE = [name for name in LOSSES if name != "multinomial"]
 
 
-def dense_twin(case: Case) -> Array:
+def dense_reference(case: Case) -> Array:
     """Minimise over dense arrays with SciPy."""
     problem, dense = case.problem, case.dense
     shape, weights = shape_of(case), problem.row_weights
@@ -128,9 +128,9 @@ def test_gradient_vanishes_at_the_solution(loss: str, variant: str, precondition
 @pytest.mark.parametrize(("loss", "variant"), each_value(LOSSES, VARIANTS))
 def test_solution_matches_a_dense_implementation(loss: str, variant: str) -> None:
     case = case_of(loss, variant)
-    solution, twin = precise().solve(case.problem), dense_twin(case)
-    assert case.problem.value(solution.weights) <= case.problem.value(twin) * (1 + 1e-12)
-    np.testing.assert_allclose(solution.weights, twin, rtol=1e-4, atol=1e-5)
+    solution, reference = precise().solve(case.problem), dense_reference(case)
+    assert case.problem.value(solution.weights) <= case.problem.value(reference) * (1 + 1e-12)
+    np.testing.assert_allclose(solution.weights, reference, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(("variant", "preconditioner"), each_value(VARIANTS, PRECONDITIONERS))

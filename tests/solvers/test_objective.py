@@ -9,7 +9,7 @@ import pytest
 
 from gramless.solvers.objective import Solution, columns
 
-from .twins import RIDGE_CASES, Case
+from .references import RIDGE_CASES, Case
 
 every_case = pytest.mark.parametrize("case", RIDGE_CASES.values(), ids=RIDGE_CASES.keys())
 

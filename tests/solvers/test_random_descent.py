@@ -24,7 +24,7 @@ from gramless.solvers.random_descent import (
 )
 
 from .pairwise import each_value
-from .twins import Array, Case, case_over
+from .references import Array, Case, case_over
 
 pytestmark = pytest.mark.usefixtures("no_warning_goes_unseen")
 

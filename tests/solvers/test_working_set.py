@@ -37,7 +37,7 @@ CHOSEN = {
     "the ones": (20,),
 }
 
-alike = pytest.mark.parametrize("alike", [True, False])
+equal_curvatures = pytest.mark.parametrize("equal_curvatures", [True, False])
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,7 @@ def many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """A task over a matrix, and its dense twin."""
+    """A task over a matrix, and its dense reference."""
 
     matrix: HStack
     dense: Array
@@ -71,12 +71,14 @@ class Case:
         return float(self.task.penalty.distance(whole, gradient)[self.task.columns].max())
 
 
-def make_case(penalty: Penalty, chosen: tuple[int, ...], *, alike: bool) -> Case:
+def make_case(penalty: Penalty, chosen: tuple[int, ...], *, equal_curvatures: bool) -> Case:
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 6, (4, N_ROWS)).astype(np.uint8)
     binned = BinnedMatrix(codes, 5 * np.arange(5), tasks=TaskSizes(part_rows=20))
     dense = np.column_stack([binned.toarray(), np.ones(N_ROWS)])
-    curvatures = np.full(N_ROWS, 1 / N_ROWS) if alike else rng.gamma(1.0, size=N_ROWS) / N_ROWS
+    curvatures = (
+        np.full(N_ROWS, 1 / N_ROWS) if equal_curvatures else rng.gamma(1.0, size=N_ROWS) / N_ROWS
+    )
     slopes = rng.normal(size=N_ROWS) / N_ROWS
     before = np.where(rng.random(len(chosen)) < 0.5, rng.normal(size=len(chosen)), 0.0)
     task = Task(
@@ -101,7 +103,7 @@ def descended(case: Case, n_jobs: int | None = 1, worth: int = 0, **changes: Any
 
 
 def test_columns_are_grouped_by_their_grids() -> None:
-    case = make_case(L1(0.1, n_free=1), (0, 4, 10, 11, 19, 20), alike=True)
+    case = make_case(L1(0.1, n_free=1), (0, 4, 10, 11, 19, 20), equal_curvatures=True)
     grid, grids, starts = BinDescent(case.matrix.row_lists, 1).group_by_grid(case.task.columns)
     assert grid.tolist() == [0, 0, 2, 2, 3, 4]
     assert grids.tolist() == [0, 2, 3, 4]
@@ -109,12 +111,13 @@ def test_columns_are_grouped_by_their_grids() -> None:
 
 
 @pytest.mark.parametrize(
-    ("penalty", "chosen", "alike"), pairs(PENALTIES.values(), CHOSEN.values(), [True, False])
+    ("penalty", "chosen", "equal_curvatures"),
+    pairs(PENALTIES.values(), CHOSEN.values(), [True, False]),
 )
 def test_descent_reaches_the_minimum_of_the_model(
-    penalty: Penalty, chosen: tuple[int, ...], alike: bool
+    penalty: Penalty, chosen: tuple[int, ...], equal_curvatures: bool
 ) -> None:
-    case = make_case(penalty, chosen, alike=alike)
+    case = make_case(penalty, chosen, equal_curvatures=equal_curvatures)
     slopes, before = case.task.slopes.copy(), case.task.weights.copy()
     result = descended(case)
     assert case.distance(result.after) < 1e-8
@@ -128,9 +131,9 @@ def test_descent_reaches_the_minimum_of_the_model(
         assert case.value(result.after) <= best.fun + 1e-9
 
 
-@pytest.mark.parametrize(("chosen", "alike"), each_value(CHOSEN.values(), [True, False]))
-def test_responses_follow_the_weights(chosen: tuple[int, ...], alike: bool) -> None:
-    case = make_case(PENALTIES["net"], chosen, alike=alike)
+@pytest.mark.parametrize(("chosen", "equal_curvatures"), each_value(CHOSEN.values(), [True, False]))
+def test_responses_follow_the_weights(chosen: tuple[int, ...], equal_curvatures: bool) -> None:
+    case = make_case(PENALTIES["net"], chosen, equal_curvatures=equal_curvatures)
     result = descended(case)
     for n_jobs in (1, 3):
         out = np.ones((1, N_ROWS))
@@ -139,9 +142,9 @@ def test_responses_follow_the_weights(chosen: tuple[int, ...], alike: bool) -> N
         np.testing.assert_allclose(out[0], expected, rtol=1e-12, atol=1e-13)
 
 
-@alike
-def test_sweeps_stop_at_tolerance_or_limit(alike: bool) -> None:
-    case = make_case(PENALTIES["l1"], CHOSEN["all columns"], alike=alike)
+@equal_curvatures
+def test_sweeps_stop_at_tolerance_or_limit(equal_curvatures: bool) -> None:
+    case = make_case(PENALTIES["l1"], CHOSEN["all columns"], equal_curvatures=equal_curvatures)
     assert descended(case, tols=(np.inf, np.inf)).sweeps == 1
     assert descended(case, tols=(0.0, 0.0), max_sweeps=3).sweeps == 3
     loose, tight = (descended(case, tols=(t, t)) for t in (1e-3, 1e-8))
@@ -154,7 +157,7 @@ def test_sweeps_stop_at_tolerance_or_limit(alike: bool) -> None:
 
 def test_small_sets_take_more_sweeps() -> None:
     """Until they have cost as much as a gradient of all columns: of 5 grids, there and back."""
-    case = make_case(PENALTIES["l1"], (7,), alike=True)
+    case = make_case(PENALTIES["l1"], (7,), equal_curvatures=True)
     n_rows = int((case.dense[:, 7] != 0.0).sum())
     least = 5 * N_ROWS // (2 * n_rows)
     assert descended(case, tols=(np.inf, -1.0)).sweeps in (least, least + 1)
@@ -163,7 +166,7 @@ def test_small_sets_take_more_sweeps() -> None:
 
 def test_zero_weight_rows_do_not_change_the_result() -> None:
     """All rows of some bins may weigh nothing: without a penalty such weights are anything."""
-    case = make_case(L2(0.0, n_free=1), CHOSEN["all columns"], alike=False)
+    case = make_case(L2(0.0, n_free=1), CHOSEN["all columns"], equal_curvatures=False)
     weightless = case.dense[:, 2] != 0.0
     slopes, curvatures = case.task.slopes.copy(), case.task.curvatures.copy()
     slopes[weightless] = curvatures[weightless] = 0.0
@@ -173,9 +176,13 @@ def test_zero_weight_rows_do_not_change_the_result() -> None:
     assert case.distance(result.after) < 1e-8
 
 
-@pytest.mark.parametrize(("penalty", "alike"), each_value(PENALTIES.values(), [True, False]))
-def test_number_of_threads_does_not_change_the_result(penalty: Penalty, alike: bool) -> None:
-    case = make_case(penalty, CHOSEN["all columns"], alike=alike)
+@pytest.mark.parametrize(
+    ("penalty", "equal_curvatures"), each_value(PENALTIES.values(), [True, False])
+)
+def test_number_of_threads_does_not_change_the_result(
+    penalty: Penalty, equal_curvatures: bool
+) -> None:
+    case = make_case(penalty, CHOSEN["all columns"], equal_curvatures=equal_curvatures)
     expected = descended(case, n_jobs=1)
     for n_jobs in (2, 3, 2, 3, None):
         result = descended(case, n_jobs=n_jobs)
@@ -186,7 +193,7 @@ def test_number_of_threads_does_not_change_the_result(penalty: Penalty, alike: b
 @pytest.mark.parametrize("n_jobs", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_descent_does_not_wait_for_a_busy_pool(n_jobs: int) -> None:
     """Nobody waits for threads that never start."""
-    case = make_case(PENALTIES["net"], CHOSEN["all columns"], alike=False)
+    case = make_case(PENALTIES["net"], CHOSEN["all columns"], equal_curvatures=False)
     expected = descended(case, n_jobs=1)
     pool = threads._pool(n_jobs - 1)
     sleeping = [pool.submit(time.sleep, 0.5) for _ in range(n_jobs - 1)]
@@ -210,6 +217,6 @@ def test_small_sets_and_few_parts_use_few_threads(
         function(0, 1)
 
     monkeypatch.setattr(working_set, "run_together", alone)
-    case = make_case(PENALTIES["net"], CHOSEN["all columns"], alike=True)
+    case = make_case(PENALTIES["net"], CHOSEN["all columns"], equal_curvatures=True)
     descended(case, n_jobs=n_jobs, worth=worth)
     assert used == [expected]

@@ -27,11 +27,11 @@ from gramless.streaming.feature_expansion import FeatureExpansion
 from gramless.streaming.step_sizes import InverseTime
 from gramless.streaming.strategies import Checking, Grow, Strategy, Uniform
 
-from . import twins
-from .twins import CenteredTwin, Twin
+from . import references
+from .references import CenteredReference, Reference
 
 Array = NDArray[np.float64]
-Follow = Callable[[Twin, Array, Array, float], tuple[int, float]]
+Follow = Callable[[Reference, Array, Array, float], tuple[int, float]]
 
 SEED, N_INPUTS, SIGMA = 5, 4, 0.6
 FAR = 1e9
@@ -49,15 +49,15 @@ def follow_uniform(n_new: int, n_old: int) -> Follow:
     def draw_old(i: int, m: int) -> int:
         return int(stream(SEED, "old blocks", i).integers(m))
 
-    return lambda *now: twins.uniform(*now, n_new, n_old, draw_old)
+    return lambda *now: references.uniform(*now, n_new, n_old, draw_old)
 
 
 def follow_checking(power: int, longest: float) -> Follow:
-    return lambda *now: twins.check(*now, SIGMA, power, longest)
+    return lambda *now: references.check(*now, SIGMA, power, longest)
 
 
 STRATEGIES: dict[str, tuple[Strategy, Follow]] = {
-    "grow": (Grow(), twins.grow),
+    "grow": (Grow(), references.grow),
     "uniform": (Uniform(), follow_uniform(1, 1)),
     "uniform_2_3": (Uniform(2, 3), follow_uniform(2, 3)),
     "checking": (Checking(), follow_checking(2, 1.0)),
@@ -72,7 +72,7 @@ GAUSSIAN, NONE = Gaussian(), NoIntercept()
 
 @dataclass
 class Pair:
-    """Training and its twin, over the same batches."""
+    """Training and its reference, over the same batches."""
 
     name: str
     loss_name: str = "squared"
@@ -97,9 +97,9 @@ class Pair:
             *(self.products(), self.expansion(), self.loss, self.alpha, schedule),
             *(strategy, self.intercept, SEED, SIGMA**2),
         )
-        slopes = twins.SLOPES[self.loss_name]
+        slopes = references.SLOPES[self.loss_name]
         self.draw = cache(self.blocks.draw)
-        self.twin = Twin(self.draw, slopes, self.n_outputs, self.alpha)
+        self.reference = Reference(self.draw, slopes, self.n_outputs, self.alpha)
         self.rng = np.random.default_rng(0)
 
     def products(self) -> CpuProducts:
@@ -121,16 +121,16 @@ class Pair:
     def step(self) -> Step:
         """Take a step with both and compare what they chose, and what they are then."""
         X, y = self.batch()
-        z = self.twin.predict(X)
-        value, slopes = self.loss.value(z, y).sum() / len(X), self.twin.slopes(z, y)
-        squares = sum(float((alpha**2).sum()) for alpha in self.twin.alpha)
-        penalty = 0.5 * self.alpha * len(self.twin.alpha) * squares
+        z = self.reference.predict(X)
+        value, slopes = self.loss.value(z, y).sum() / len(X), self.reference.slopes(z, y)
+        squares = sum(float((alpha**2).sum()) for alpha in self.reference.alpha)
+        penalty = 0.5 * self.alpha * len(self.reference.alpha) * squares
         done = self.ours.step(X, y)
         block, eta = self.follow(
-            *(self.twin, X, y, self.theta / (len(self.twin.history) + 1 + self.delay))
+            *(self.reference, X, y, self.theta / (len(self.reference.history) + 1 + self.delay))
         )
-        assert (done.block, done.n_blocks) == (block, len(self.twin.alpha))
-        assert done.iteration == self.ours.iteration == len(self.twin.history)
+        assert (done.block, done.n_blocks) == (block, len(self.reference.alpha))
+        assert done.iteration == self.ours.iteration == len(self.reference.history)
         near(done.step, eta)
         near(done.loss, value)
         near(done.objective, value + penalty)
@@ -139,16 +139,16 @@ class Pair:
         return done
 
     def compare(self) -> None:
-        f, twin = self.ours.expansion, self.twin
-        near(f.weights(), np.concatenate(twin.alpha))
-        near(f.sums, np.stack(twin.beta))
-        near(f.squared_norm, sum(float((alpha**2).sum()) for alpha in twin.alpha))
+        f, reference = self.ours.expansion, self.reference
+        near(f.weights(), np.concatenate(reference.alpha))
+        near(f.sums, np.stack(reference.beta))
+        near(f.squared_norm, sum(float((alpha**2).sum()) for alpha in reference.alpha))
         X, _ = self.batch()
-        near(twins.responses(self.ours, X), twin.predict(X))
+        near(references.responses(self.ours, X), reference.predict(X))
 
     def compare_averages(self) -> None:
-        twin = self.twin.averaged(self.decay)
-        near(self.ours.expansion.averaged_weights(), np.concatenate(twin))
+        reference = self.reference.averaged(self.decay)
+        near(self.ours.expansion.averaged_weights(), np.concatenate(reference))
 
 
 def near(actual: Any, expected: Any, least: float = 1e-30) -> None:
@@ -227,7 +227,7 @@ def test_checking_uses_new_and_old_blocks() -> None:
     pair = Pair("checking_1_inf", "logistic", batch_rows=100, theta=9.0)
     for _ in range(40):
         pair.step()
-    assert 2 < len(pair.twin.alpha) < 35
+    assert 2 < len(pair.reference.alpha) < 35
 
 
 # Factors that turn signs, vanish, or become too small or large to be one number.
@@ -279,7 +279,7 @@ def test_steps_follow_the_negative_gradient(loss_name: str) -> None:
     for _ in range(5):
         pair.step()
     X, y = pair.batch()
-    before = [alpha.copy() for alpha in pair.twin.alpha]
+    before = [alpha.copy() for alpha in pair.reference.alpha]
     done = pair.ours.step(X, y)
     assert done.block < len(before)
     factor = 1.0 - done.step * pair.alpha
@@ -291,9 +291,9 @@ def test_steps_follow_the_negative_gradient(loss_name: str) -> None:
         for sign in (1.0, -1.0):
             moved = before[done.block].copy()
             moved[place] += sign * h
-            pair.twin.alpha = [*before]
-            pair.twin.alpha[done.block] = moved
-            ends.append(pair.loss.value(pair.twin.predict(X), y).sum() / len(X))
+            pair.reference.alpha = [*before]
+            pair.reference.alpha[done.block] = moved
+            ends.append(pair.loss.value(pair.reference.predict(X), y).sum() / len(X))
         expected[place] = (ends[0] - ends[1]) / (2.0 * h)
     np.testing.assert_allclose(gradient, expected, atol=3e-5 * np.abs(expected).max())
 
@@ -309,18 +309,18 @@ def test_centred_features_match_the_reference(name: str, loss_name: str) -> None
     length = 0.7
     pair = Pair(name, loss_name, batch_rows=20, intercept=FreeIntercept(length))
     f, schedule = pair.ours.expansion, pair.ours.schedule
-    twin = CenteredTwin(pair.draw, pair.twin.slopes, pair.n_outputs, pair.alpha)
+    reference = CenteredReference(pair.draw, pair.reference.slopes, pair.n_outputs, pair.alpha)
     constants = []
     for _ in range(14):
         X, y = pair.batch()
         done = pair.ours.step(X, y)
         share = schedule.step(done.iteration) / schedule.step(1)
-        twin.update(X, y, done.block, done.step, share * length)
-        near(f.weights(), twin.weights(done.n_blocks))
-        near(f.constant, twin.at_zero_features(), least=0.1)
-        near(twins.responses(pair.ours, X), twin.predict(X))
-        constants.append(twin.at_zero_features())
-    shares = twins.step_weights(len(constants), pair.decay)
+        reference.update(X, y, done.block, done.step, share * length)
+        near(f.weights(), reference.weights(done.n_blocks))
+        near(f.constant, reference.at_zero_features(), least=0.1)
+        near(references.responses(pair.ours, X), reference.predict(X))
+        constants.append(reference.at_zero_features())
+    shares = references.step_weights(len(constants), pair.decay)
     mean = sum(share * constant for share, constant in zip(shares, constants, strict=True))
     near(f.averaged_constant, mean, least=0.1)
 
@@ -337,10 +337,10 @@ def test_newton_steps_solve_the_block_system(name: str, loss_name: str) -> None:
         X, y = pair.batch()
         weights, intercept = f.weights().astype(float), f.intercept.copy()
         offset = f.constant - intercept
-        slopes = pair.twin.slopes(twins.responses(pair.ours, X), y)
+        slopes = pair.reference.slopes(references.responses(pair.ours, X), y)
         done = pair.ours.step(X, y)
         kept = 1.0 - newton.damping * done.step * pair.alpha
-        features = twins.features(X, pair.draw(done.block))
+        features = references.features(X, pair.draw(done.block))
         inside = features - features.mean(axis=0)
         covariance = inside.T @ inside / len(X) + newton.ridge * np.eye(features.shape[1])
         direction = np.linalg.solve(covariance, inside.T @ slopes / len(X))
@@ -360,7 +360,7 @@ def test_intercept_converges_to_the_mean() -> None:
     X, y = pair.batch()
     for _ in range(300):
         pair.ours.step(X, y + 1e4)
-    mean = twins.responses(pair.ours, X).mean(axis=0)
+    mean = references.responses(pair.ours, X).mean(axis=0)
     np.testing.assert_allclose(mean, (y + 1e4).mean(axis=0), rtol=1e-6)
 
 

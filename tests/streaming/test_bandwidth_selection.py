@@ -150,7 +150,7 @@ def test_invalid_bandwidths_are_rejected() -> None:
 # Units.
 
 
-def errors_twin(X: Array, y: Array) -> float:
+def expected_errors(X: Array, y: Array) -> float:
     """Return the least error of ridge regression over the penalties, by solving each."""
     half, errors = len(X) // 2, []
     gram, ahead = Gaussian().gram(X[:half]), Gaussian().gram(X[half:], X[:half])
@@ -168,7 +168,7 @@ def test_errors_of_units_match_ridge_regression() -> None:
     ).normal(size=(81, 2))
     units = [np.full(3, 0.3), np.array([1.0, 1.0, np.inf]), np.full(3, 30.0)]
     best, errors = select_units(Gaussian(), X, y, units)
-    np.testing.assert_allclose(errors, [errors_twin(X / u, y) for u in units], rtol=1e-5)
+    np.testing.assert_allclose(errors, [expected_errors(X / u, y) for u in units], rtol=1e-5)
     assert best == 1 == int(np.argmin(errors))
 
 

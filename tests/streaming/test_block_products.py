@@ -44,7 +44,7 @@ def some_weights(products: CpuProducts, n_blocks: int, n_outputs: int) -> list[N
     return [group.astype(np.float32) for group in rng.normal(size=shape)]
 
 
-def features_twin(products: CpuProducts, X: Any, block: int) -> Array:
+def expected_features(products: CpuProducts, X: Any, block: int) -> Array:
     """Return the features of one block, cosine and sine side by side."""
     dense = X.toarray() if sp.issparse(X) else np.asarray(X)
     rows = (dense.astype(float) - products.center) * products.inverse
@@ -53,12 +53,12 @@ def features_twin(products: CpuProducts, X: Any, block: int) -> Array:
     return pairs.reshape(len(rows), -1) / np.sqrt(products.blocks.size)
 
 
-def responses_twin(
+def expected_responses(
     products: CpuProducts, X: Any, weights: list[NDArray[np.float32]], n_blocks: int
 ) -> Array:
     stacked, width = np.concatenate(weights).astype(float), 2 * products.blocks.size
     return sum(
-        features_twin(products, X, k) @ stacked[k * width : (k + 1) * width]
+        expected_features(products, X, k) @ stacked[k * width : (k + 1) * width]
         for k in range(n_blocks)
     )
 
@@ -71,20 +71,20 @@ def near(actual: Array, expected: Array, terms: float) -> None:
 
 
 def check(products: CpuProducts, X: Any, n_blocks: int, n_outputs: int) -> None:
-    """Compare responses and one gradient with their twins."""
+    """Compare responses and one gradient with their references."""
     rows, n_rows = products.prepare(X), X.shape[0]
     weights = some_weights(products, n_blocks, n_outputs)
     result = products.responses(rows, weights, n_blocks)
-    near(result, responses_twin(products, X, weights, n_blocks), n_blocks)
+    near(result, expected_responses(products, X, weights, n_blocks), n_blocks)
     slopes = np.random.default_rng(1).normal(size=(n_rows, n_outputs))
-    expected = features_twin(products, X, n_blocks - 1).T @ slopes
+    expected = expected_features(products, X, n_blocks - 1).T @ slopes
     near(products.gradient(rows, n_blocks - 1, slopes), expected, n_rows)
     if products.blocks.size <= 600:
-        features = features_twin(products, X, n_blocks - 1)
+        features = expected_features(products, X, n_blocks - 1)
         near(products.moments(rows, n_blocks - 1), features.T @ features, n_rows)
 
 
-# Twins.
+# References.
 
 
 def test_products_match_the_reference_for_every_size() -> None:
@@ -154,7 +154,7 @@ def test_n_blocks_selects_the_first_blocks() -> None:
     rows = products.prepare(X)
     for n_blocks in (120, 1, 51, 52, 102, 119):
         result = products.responses(rows, weights, n_blocks)
-        near(result, responses_twin(products, X, weights, n_blocks), n_blocks)
+        near(result, expected_responses(products, X, weights, n_blocks), n_blocks)
 
 
 def test_features_of_large_angles_are_accurate() -> None:
@@ -163,7 +163,7 @@ def test_features_of_large_angles_are_accurate() -> None:
         X = some_rows(40, 3)
         features = products.gradient(products.prepare(X), 3, np.eye(40)).T
         terms = np.abs(X * products.inverse) @ np.abs(products.blocks.draw(3)).T
-        errors = np.abs(features - features_twin(products, X, 3)) * np.sqrt(50)
+        errors = np.abs(features - expected_features(products, X, 3)) * np.sqrt(50)
         assert (errors[:, ::2] < 1e-6 + 3e-7 * terms).all()
         assert (errors[:, 1::2] < 1e-6 + 3e-7 * terms).all()
 
@@ -274,7 +274,7 @@ def test_layout_of_slopes_does_not_change_gradients() -> None:
         given = np.require(np.array(slopes, order=order), requirements=[order])
         given.flags.writeable = False
         result = products.gradient(products.prepare(X), 0, given)
-        near(result, features_twin(products, X, 0).T @ slopes, 120)
+        near(result, expected_features(products, X, 0).T @ slopes, 120)
 
 
 def test_centres_and_units_are_applied_in_double_precision() -> None:

@@ -15,7 +15,7 @@ from gramless.streaming.feature_expansion import FeatureExpansion
 from gramless.streaming.step_sizes import InverseTime, block_variance, first_step, largest_curvature
 from gramless.streaming.strategies import Checking, Grow, Strategy, Uniform
 
-from .twins import responses
+from .references import responses
 
 Array = NDArray[np.float64]
 

@@ -25,7 +25,7 @@ Rows = tuple[np.ndarray, np.ndarray]
 
 
 def numbered(n: int) -> Rows:
-    """Return rows and targets that tell their own number."""
+    """Return rows and targets whose values show the index of the row."""
     return np.column_stack([np.arange(n), -np.arange(n)]).astype(np.float64), np.arange(n)
 
 

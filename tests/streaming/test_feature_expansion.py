@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gramless.streaming.feature_expansion import FeatureExpansion
 
-from .twins import step_weights
+from .references import step_weights
 
 Array = NDArray[np.float64]
 
@@ -82,7 +82,7 @@ def compare(f: FeatureExpansion, plain: Plain, averages: bool) -> None:
 
 
 def act(f: Any, action: str, number: int, factor: float, rng: np.random.Generator) -> None:
-    """Do one thing to an expansion or to its twin."""
+    """Do one thing to an expansion or to its reference."""
     weights, total = rng.normal(size=(COLUMNS, OUTPUTS)), rng.normal(size=OUTPUTS)
     n_blocks = f.n_blocks if isinstance(f, FeatureExpansion) else len(f.weights)
     if action == "shrink":

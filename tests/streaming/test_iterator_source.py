@@ -17,7 +17,7 @@ from gramless.streaming.sources import IteratorSource, StreamEnded
 
 
 def numbered(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows and targets that tell their own number."""
+    """Return rows and targets whose values show the index of the row."""
     return np.column_stack([np.arange(n), -np.arange(n)]).astype(np.float64), np.arange(n)
 
 

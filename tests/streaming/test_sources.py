@@ -28,7 +28,7 @@ IN_RUNS = ReadingSizes(permuted_rows=0, run_rows=4, group_runs=5)
 
 
 def numbered(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows and targets that tell their own number."""
+    """Return rows and targets whose values show the index of the row."""
     return np.column_stack([np.arange(n), -np.arange(n)]).astype(np.float64), np.arange(n)
 
 

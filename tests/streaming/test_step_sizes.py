@@ -105,7 +105,7 @@ def test_first_step_depends_on_loss_and_outputs() -> None:
 # Variance.
 
 
-def variance_twin(kernel: SpectralKernel, X: Array) -> float:
+def expected_variance(kernel: SpectralKernel, X: Array) -> float:
     """Return the expectation exactly: ``2 cos a cos b = cos(a - b) + cos(a + b)``."""
     half, results = len(X) // 2, []
     others = X[half:]
@@ -126,7 +126,7 @@ def test_variance_of_one_frequency_matches_its_expectation(
     X = width * some_rows(40)
     results = [block_variance(kernel, X, 1, seed) for seed in range(100)]
     assert np.std(results) > 0.0
-    assert np.mean(results) == pytest.approx(variance_twin(kernel, X), rel=0.03)
+    assert np.mean(results) == pytest.approx(expected_variance(kernel, X), rel=0.03)
 
 
 def test_variance_of_a_block_matches_its_expectation() -> None:
@@ -136,7 +136,7 @@ def test_variance_of_a_block_matches_its_expectation() -> None:
     for block in range(300):
         Z = features(Gaussian(), X, size, block)
         results.append(np.mean(np.var(Z[:30] @ Z[30:].T - exact, axis=1)))
-    assert np.mean(results) == pytest.approx(variance_twin(Gaussian(), X) / size, rel=0.04)
+    assert np.mean(results) == pytest.approx(expected_variance(Gaussian(), X) / size, rel=0.04)
 
 
 def test_variance_is_inverse_to_the_block_size() -> None:

@@ -14,7 +14,7 @@ from scipy import stats
 from gramless.base.errors import InputError
 from gramless.streaming.strategies import Checking, Choice, Grow, Situation, Strategy, Uniform
 
-from .twins import excess_9, search_9, solve_9
+from .references import excess_9, search_9, solve_9
 
 NOW = Situation(
     iteration=4,

@@ -21,7 +21,7 @@ from gramless.streaming.step_sizes import InverseTime
 from gramless.streaming.strategies import Checking
 from gramless.streaming.torch_products import TorchProducts
 
-from .twins import responses
+from .references import responses
 
 Array = NDArray[np.float64]
 
@@ -71,7 +71,9 @@ def both(products: BlockProducts, X: Any, n_blocks: int, n_outputs: int) -> tupl
     )
 
 
-def alike(one: CpuProducts, other: TorchProducts, X: Any, n_blocks: int, n_outputs: int) -> None:
+def check_agreement(
+    one: CpuProducts, other: TorchProducts, X: Any, n_blocks: int, n_outputs: int
+) -> None:
     terms = n_blocks, X.shape[0], X.shape[0]
     for a, b, n in zip(
         both(one, X, n_blocks, n_outputs), both(other, X, n_blocks, n_outputs), terms, strict=True
@@ -84,7 +86,7 @@ def alike(one: CpuProducts, other: TorchProducts, X: Any, n_blocks: int, n_outpu
 @pytest.mark.usefixtures("torch")
 def test_products_match_the_cpu_for_every_size() -> None:
     for size, n_rows in ((1, 500), (16, 7), (17, 96), (700, 1), (2049, 7), (5000, 96)):
-        alike(*pair(size), some_rows(n_rows, 4), n_blocks=5, n_outputs=2)
+        check_agreement(*pair(size), some_rows(n_rows, 4), n_blocks=5, n_outputs=2)
 
 
 @pytest.mark.usefixtures("torch")
@@ -98,7 +100,7 @@ def test_tiles_and_budgets_do_not_change_products(
     one, other = pair(13, n_inputs, budget, group_frequencies=50, **tiles)
     X = some_rows(100, n_inputs)
     for n_blocks in (1, 4, 2, 9, 10):
-        alike(one, other, X, n_blocks, n_outputs)
+        check_agreement(one, other, X, n_blocks, n_outputs)
 
 
 @pytest.mark.usefixtures("torch")
@@ -120,7 +122,7 @@ def test_sparse_rows_match_the_cpu() -> None:
         large = sp.csr_array(X)
         large.indices, large.indptr = large.indices.astype(np.int64), large.indptr.astype(np.int64)
         for rows in (sp.csr_array(X), large):
-            alike(*pair(20, 30, center=center, tile_rows=32), rows, 5, 3)
+            check_agreement(*pair(20, 30, center=center, tile_rows=32), rows, 5, 3)
 
 
 @pytest.mark.usefixtures("torch")
@@ -144,7 +146,7 @@ def test_layout_of_rows_does_not_change_products() -> None:
     frozen = X.astype(np.float64)
     frozen.flags.writeable = False
     for rows in (X, X.astype(np.int8), np.asfortranarray(X, np.float32), frozen, frozen[::-1]):
-        alike(one, other, rows, 3, 2)
+        check_agreement(one, other, rows, 3, 2)
 
 
 @pytest.mark.usefixtures("torch")
@@ -175,7 +177,7 @@ def test_matmul_precision_is_restored(torch: Any) -> None:
             return features(*given)
 
         other._features = watched  # type: ignore[method-assign]
-        alike(one, other, some_rows(20, 4), 3, 2)
+        check_agreement(one, other, some_rows(20, 4), 3, 2)
         assert set(precisions) == {"highest"}
         assert torch.get_float32_matmul_precision() == "medium"
     finally:

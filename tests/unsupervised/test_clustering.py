@@ -171,10 +171,10 @@ def test_singular_values_match_the_normalised_graph():
     root = np.sqrt(gram.sum(axis=1))
     values, vectors = np.linalg.eigh(gram / np.outer(root, root))
     np.testing.assert_allclose(clusters.singular_values_**2, values[::-1][:4], rtol=1e-9)
-    # Nothing but the coordinates: the same k-means on the dense twin's.
-    twin = vectors[:, ::-1][:, :4]
-    twin /= np.linalg.norm(twin, axis=1, keepdims=True)
-    labels = KMeans(4, n_init=10, random_state=0).fit(twin).labels_
+    # Nothing but the coordinates: the same k-means on the dense reference's.
+    reference = vectors[:, ::-1][:, :4]
+    reference /= np.linalg.norm(reference, axis=1, keepdims=True)
+    labels = KMeans(4, n_init=10, random_state=0).fit(reference).labels_
     assert adjusted_rand_score(labels, clusters.labels_) > 0.98
 
 
@@ -195,9 +195,9 @@ def test_consensus_matches_the_graph_of_base_clusterings():
         label = gaps.argmin(axis=1)
         shared += label[:, None] == label
     root = np.sqrt(shared.sum(axis=1))
-    twin = np.linalg.eigh(shared / np.outer(root, root))[1][:, ::-1][:, :3]
-    twin /= np.linalg.norm(twin, axis=1, keepdims=True)
-    labels = KMeans(3, n_init=10, random_state=0).fit(twin).labels_
+    reference = np.linalg.eigh(shared / np.outer(root, root))[1][:, ::-1][:, :3]
+    reference /= np.linalg.norm(reference, axis=1, keepdims=True)
+    labels = KMeans(3, n_init=10, random_state=0).fit(reference).labels_
     assert adjusted_rand_score(labels, clusters.labels_) > 0.98
 
 

@@ -22,14 +22,18 @@ def test_components_match_pca_of_the_features():
         X, new = rows(100, 2), rows(40, 2, seed=1)
         pca = KernelPCA(3, features=features, tol=1e-8, random_state=0).fit(X)
         Z, Z_new = (np.asarray(pca.features_.feature_matrix(part).toarray()) for part in (X, new))
-        twin = PCA(3, svd_solver="full").fit(Z)
-        np.testing.assert_allclose(pca.singular_values_, twin.singular_values_, rtol=1e-8)
-        np.testing.assert_allclose(pca.explained_variance_, twin.explained_variance_, rtol=1e-8)
-        ratios = twin.explained_variance_ratio_
+        reference = PCA(3, svd_solver="full").fit(Z)
+        np.testing.assert_allclose(pca.singular_values_, reference.singular_values_, rtol=1e-8)
+        np.testing.assert_allclose(
+            pca.explained_variance_, reference.explained_variance_, rtol=1e-8
+        )
+        ratios = reference.explained_variance_ratio_
         np.testing.assert_allclose(pca.explained_variance_ratio_, ratios, rtol=1e-8)
         np.testing.assert_allclose(pca.mean_, Z.mean(axis=0), atol=1e-12)
-        signs = np.sign((pca.components_ * twin.components_).sum(axis=1))
-        np.testing.assert_allclose(pca.transform(new), twin.transform(Z_new) * signs, atol=1e-6)
+        signs = np.sign((pca.components_ * reference.components_).sum(axis=1))
+        np.testing.assert_allclose(
+            pca.transform(new), reference.transform(Z_new) * signs, atol=1e-6
+        )
 
 
 def test_bandwidth_may_be_a_number_vector_or_rule():

@@ -1,4 +1,4 @@
-"""Slow twins of doubly stochastic training, as DSG16's Algorithms 1 to 4 and (9) are printed.
+"""Slow references of doubly stochastic training, as DSG16's Algorithms 1 to 4 and (9) are printed.
 
 Where they depart from the print: features have one of the two factors ``sqrt(2)`` and
 ``1/sqrt(m)``, so that ``phi(x)'phi(x) = 1``; steps with old blocks are counted as in the proof of
@@ -54,7 +54,7 @@ def features(X: Array, frequencies: Array) -> Array:
 
 
 @dataclass
-class Twin:
+class Reference:
     """The weights of all blocks, now and after every step."""
 
     draw: Draw
@@ -116,16 +116,16 @@ def step_weights(n_steps: int, decay: float) -> list[float]:
     return weights
 
 
-def grow(twin: Twin, X: Array, y: Array, gamma: float) -> tuple[int, float]:
+def grow(reference: Reference, X: Array, y: Array, gamma: float) -> tuple[int, float]:
     """Algorithm 1."""
-    slopes = twin.slopes(twin.predict(X), y)
-    new = len(twin.alpha)
-    twin.update(X, slopes, new, gamma)
+    slopes = reference.slopes(reference.predict(X), y)
+    new = len(reference.alpha)
+    reference.update(X, slopes, new, gamma)
     return new, gamma
 
 
 def uniform(
-    twin: Twin,
+    reference: Reference,
     X: Array,
     y: Array,
     gamma: float,
@@ -134,15 +134,15 @@ def uniform(
     draw_old: Callable[[int, int], int],
 ) -> tuple[int, float]:
     """Algorithm 3; ``draw_old(i, m)`` is the k of its step i."""
-    i, m = len(twin.history) + 1, len(twin.alpha)
-    slopes = twin.slopes(twin.predict(X), y)
+    i, m = len(reference.history) + 1, len(reference.alpha)
+    slopes = reference.slopes(reference.predict(X), y)
     chosen = m if (i - 1) % (n_new + n_old) < n_new else draw_old(i, m)
-    twin.update(X, slopes, chosen, gamma)
+    reference.update(X, slopes, chosen, gamma)
     return chosen, gamma
 
 
 def check(
-    twin: Twin,
+    reference: Reference,
     X: Array,
     y: Array,
     gamma: float,
@@ -151,15 +151,15 @@ def check(
     longest: float,
 ) -> tuple[int, float]:
     """Algorithm 4, whose steps are at most ``longest`` times gamma."""
-    slopes = twin.slopes(twin.predict(X), y)
+    slopes = reference.slopes(reference.predict(X), y)
     bound = max(float(np.linalg.norm(slope)) for slope in slopes)
     noise = bound * sigma / len(X) ** (power / 2)
-    steps = [solve_9(beta, slopes.mean(axis=0), gamma, noise) for beta in twin.beta]
-    chosen, eta = len(twin.alpha), gamma
+    steps = [solve_9(beta, slopes.mean(axis=0), gamma, noise) for beta in reference.beta]
+    chosen, eta = len(reference.alpha), gamma
     if steps and max(steps) > gamma:
         chosen = steps.index(max(steps))
         eta = min(steps[chosen], longest * gamma)
-    twin.update(X, slopes, chosen, eta)
+    reference.update(X, slopes, chosen, eta)
     return chosen, eta
 
 
@@ -195,7 +195,7 @@ def search_9(beta: Array, g: Array, gamma: float, noise: float) -> float:
 
 
 @dataclass
-class CenteredTwin:
+class CenteredReference:
     """``f(x) = c + sum of (phi_k(x) - m)' delta`` over the steps, each with its own k, m, delta."""
 
     draw: Draw

@@ -1,4 +1,4 @@
-"""Small problems with dense twins, in the variants that every solver must handle."""
+"""Small problems with dense references, in the variants that every solver must handle."""
 
 from __future__ import annotations
 
