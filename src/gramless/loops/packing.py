@@ -13,13 +13,14 @@ TILE = 512  # rows per tile: rows and keys stay in the cache, and each table is 
 
 
 @inner_loop
-def largest_bits(numbers):
-    """Return the bits of the largest absolute value, or of a NaN if there is one."""
-    # The order of floats without a sign is that of their bits.
-    bits, largest = numbers.view(np.int64), np.int64(0)
-    for i in range(len(bits)):
-        largest = max(largest, bits[i] & _WITHOUT_SIGN)
-    return largest
+def largest_magnitude(numbers):
+    """Return the largest absolute value, or a NaN if there is one."""
+    # The order of floats without a sign is that of their bits. Views of arrays would import numba's
+    # arrays when the compiled loop is loaded, which takes 40 ms.
+    largest = np.int64(0)
+    for i in range(len(numbers)):
+        largest = max(largest, np.float64(numbers[i]).view(np.int64) & _WITHOUT_SIGN)
+    return np.int64(largest).view(np.float64)
 
 
 @loop
@@ -33,7 +34,6 @@ def pack_rows(numbers, strides, n_rows, first_tile, columns, limits, tiles, larg
     """
     n_tiles, n_columns, width = tiles.shape
     down, across = np.uint64(strides[0]), np.uint64(strides[1])
-    bits_of_largest = largest.view(np.int64)
     is_clipped = False
     for t in range(n_tiles):
         origin = (first_tile + t) * width
@@ -45,12 +45,12 @@ def pack_rows(numbers, strides, n_rows, first_tile, columns, limits, tiles, larg
                 tile[i] = np.float64(numbers[start + np.uint64(i) * down])
             for i in range(n_inside, width):
                 tile[i] = tile[n_inside - 1]
-            bits_of_largest[t, c] = largest_bits(tile)
+            largest[t, c] = largest_magnitude(tile)
             if not largest[t, c] <= limit:
                 is_clipped = True
                 for i in range(width):
                     tile[i] = min(max(tile[i], -limit), limit)
-                bits_of_largest[t, c] = largest_bits(tile)
+                largest[t, c] = largest_magnitude(tile)
     return is_clipped
 
 
