@@ -62,17 +62,17 @@ def options(
 
 def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
     """Parse the command line; the repeats are few when ``--quick``."""
-    chosen = parser.parse_args()
-    usual, quick = chosen._repeats
-    del chosen._repeats
-    chosen.repeats = chosen.repeats or (quick if chosen.quick else usual)
-    if chosen.quick:
+    args = parser.parse_args()
+    usual, quick = args._repeats
+    del args._repeats
+    args.repeats = args.repeats or (quick if args.quick else usual)
+    if args.quick:
         # Peers complain of too few rows.
         warnings.simplefilter("ignore")
-    return chosen
+    return args
 
 
-def say(line: str) -> None:
+def print_progress(line: str) -> None:
     """Print progress where it does not mix with the tables."""
     print(line, file=sys.stderr, flush=True)
 
@@ -86,24 +86,24 @@ class Report:
         From :func:`parse`.
     """
 
-    def __init__(self, chosen: argparse.Namespace) -> None:
-        self.chosen = chosen
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args = args
         self.tables: dict[str, list[Row]] = {}
-        if not chosen.json:
+        if not args.json:
             print(", ".join(f"{name} {value}" for name, value in summary().items()))
-            print(f"repeats {chosen.repeats}" + (", quick: no measurement" if chosen.quick else ""))
+            print(f"repeats {args.repeats}" + (", quick: no measurement" if args.quick else ""))
 
     def add(self, title: str, rows: Iterable[Row]) -> None:
         """Add a table; its columns are the keys of the first row."""
         self.tables[title] = list(rows)
-        if not self.chosen.json:
+        if not self.args.json:
             print(f"\n{title}")
             print("\n".join(table(self.tables[title])) or "nothing", flush=True)
 
     def close(self) -> None:
         """Print the JSON, if asked for."""
-        if self.chosen.json:
-            told = {k: v for k, v in vars(self.chosen).items() if k != "json"}
+        if self.args.json:
+            told = {k: v for k, v in vars(self.args).items() if k != "json"}
             report = {"machine": summary(), "options": told, "tables": self.tables}
             print(json.dumps(report, indent=1, default=_plain))
 
@@ -141,18 +141,18 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else str(value)
 
 
-def load_sets(names: Iterable[str], chosen: argparse.Namespace) -> Iterator[Dataset]:
+def load_sets(names: Iterable[str], args: argparse.Namespace) -> Iterator[Dataset]:
     """Load the data sets that are there; say which are not.
 
     A quick run takes some hundred rows of each.
     """
-    present = {info.name for info in available(chosen.data) if info.present}
+    present = {info.name for info in available(args.data) if info.present}
     for name in names:
         if name not in present:
-            say(f"{name}: not in {chosen.data}, skipped")
+            print_progress(f"{name}: not in {args.data}, skipped")
             continue
-        data = load(name, folder=chosen.data, download=False)
-        yield part_of(data, _QUICK_TRAINING, _QUICK_TEST) if chosen.quick else data
+        data = load(name, folder=args.data, download=False)
+        yield part_of(data, _QUICK_TRAINING, _QUICK_TEST) if args.quick else data
 
 
 def part_of(data: Dataset, n_training: int, n_test: int) -> Dataset:
@@ -231,7 +231,7 @@ class Outcome:
     predict_seconds: float
 
 
-def fit_and_judge(estimator: Any, data: Dataset) -> Outcome:
+def fit_and_evaluate(estimator: Any, data: Dataset) -> Outcome:
     """Fit to the training rows and judge on all test rows."""
     started = perf_counter()
     estimator.fit(data.X_train, data.y_train)
@@ -297,4 +297,4 @@ def save_picture(figure: Any, path: Path) -> None:
     """Write a figure, making its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150, bbox_inches="tight")
-    say(f"picture: {path}")
+    print_progress(f"picture: {path}")

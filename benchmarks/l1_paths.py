@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from benchmarks.common import binned_map, numeric_targets, scipy_csr
-from benchmarks.walks import MOST_ITERATIONS, Fit
+from benchmarks.walks import MAX_ITERATIONS, Fit
 from gramless.losses import Loss
 from gramless.matrices.base import Vector
 from gramless.matrices.binned import BinnedMatrix
@@ -83,7 +83,7 @@ def dual_value(problem: Problem, weights: Vector) -> float:
 
 def ours(path: AlphaPath, n_jobs: int | None) -> Fit:
     def fit(tolerance: float) -> Vector:
-        solver = GridDescent(tol=tolerance, max_iter=MOST_ITERATIONS, n_jobs=n_jobs)
+        solver = GridDescent(tol=tolerance, max_iter=MAX_ITERATIONS, n_jobs=n_jobs)
         weights, found = None, []
         for problem in path.problems():
             weights = solver.solve(problem, weights).weights

@@ -19,7 +19,7 @@ from sklearn.linear_model import lasso_path
 from sklearn.svm import LinearSVC
 
 from benchmarks.l1_paths import AlphaPath, formats, largest_alpha, ours
-from benchmarks.walks import MOST_ITERATIONS, Contender, Fit
+from benchmarks.walks import MAX_ITERATIONS, Contender, Fit
 from gramless.losses import Loss
 from gramless.matrices.base import Vector
 
@@ -85,7 +85,7 @@ def coordinate_descent(path: AlphaPath) -> Fit:
             y,
             alphas=path.alphas,
             tol=tolerance,
-            max_iter=MOST_ITERATIONS,
+            max_iter=MAX_ITERATIONS,
             precompute=False,
             copy_X=False,
             # A third of the time of the cyclic order, on this kind of matrix.
@@ -136,7 +136,7 @@ def linear_svc(path: AlphaPath) -> Fit:
                 C=cost,
                 fit_intercept=False,
                 tol=tolerance,
-                max_iter=MOST_ITERATIONS,
+                max_iter=MAX_ITERATIONS,
                 random_state=0,
             )
             found.append(model.fit(csr, y).coef_.ravel())

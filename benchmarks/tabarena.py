@@ -19,7 +19,7 @@ from gramless import KernelClassifier, KernelRegressor, warmup
 from gramless.selection.budget import max_grown_grids
 from gramless.selection.config import EFFORTS
 
-_OVERHEAD, _MOST_SMOOTH = 400e6, 400e6
+_OVERHEAD, _MAX_SMOOTH = 400e6, 400e6
 """Bytes of the interpreter, its packages and compiled loops; and of one smooth kernel's features at
 most."""
 _BYTES_A_GRID, _BYTES_AN_INPUT, _BYTES_AN_OUTPUT = 4, 32, 100
@@ -93,7 +93,7 @@ class GramlessModel(AbstractModel):
         n_outputs = num_classes if num_classes and num_classes > 2 else 1
         n_grids = config.n_seeds * max_grown_grids(n_rows, n_outputs, config.most_grids)
         a_row = _BYTES_A_GRID * n_grids + _BYTES_AN_INPUT * n_inputs + _BYTES_AN_OUTPUT * n_outputs
-        smooth = min(8.0 * config.n_landmarks * n_rows, _MOST_SMOOTH) * len(
+        smooth = min(8.0 * config.n_landmarks * n_rows, _MAX_SMOOTH) * len(
             config.smooth_inverse_bandwidths
         )
         blended = min(n_rows, _BLENDED_ROWS[n_outputs > 1]) if config.blends and num_classes else 0

@@ -16,13 +16,13 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.common import Row, options, say
+from benchmarks.common import Row, options, print_progress
 from gramless.matrices.base import Vector
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Problem
 from harness.timing import interleaved
 
-MOST_ITERATIONS = 10_000
+MAX_ITERATIONS = 10_000
 LAST_TOLERANCE, FACTOR = 1e-12, 3.0
 REFINEMENTS = 3
 """A tolerance is then at most 15 % below the loosest that does."""
@@ -91,7 +91,7 @@ def newton_cg(problem: Problem, n_jobs: int | None) -> Fit:
     """Return our solver of smooth losses."""
 
     def fit(tolerance: float) -> Vector:
-        solver = NewtonCG(tol=tolerance, max_iter=MOST_ITERATIONS, n_jobs=n_jobs)
+        solver = NewtonCG(tol=tolerance, max_iter=MAX_ITERATIONS, n_jobs=n_jobs)
         return solver.solve(problem).weights
 
     return fit
@@ -106,7 +106,7 @@ def logistic_regression(csr: sp.csr_array, labels: np.ndarray, alpha: float, sol
             fit_intercept=False,
             solver=solver,
             tol=tolerance,
-            max_iter=MOST_ITERATIONS,
+            max_iter=MAX_ITERATIONS,
         )
         weights = model.fit(csr, labels).coef_.T
         return weights if weights.shape[1] > 1 else weights[:, 0]
@@ -182,7 +182,7 @@ def race(
     for label, contender in contenders.items():
         finishes[label] = here = walk(contender, goal)
         gap = "unknown" if here.gap is None else f"{here.gap:.1e}"
-        say(f"  {label}: {here.outcome}, tolerance {here.tolerance:.1e}, gap {gap}")
+        print_progress(f"  {label}: {here.outcome}, tolerance {here.tolerance:.1e}, gap {gap}")
     runs = {
         label: partial(contenders[label].fit, end.tolerance)
         for label, end in finishes.items()

@@ -24,13 +24,13 @@ from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import LocalOutlierFactor
 from sklearn.svm import OneClassSVM
 
-from benchmarks.common import Report, Row, means, options, parse, say
+from benchmarks.common import Report, Row, means, options, parse, print_progress
 from gramless import AnomalyDetector
 from gramless.base.random import stream
 
 Array = NDArray[Any]
 N_USUAL, N_STRANGE, ALPHA = 2500, 75, 0.05
-MOST_KDD = 1100
+MAX_KDD = 1100
 """Attacks of at most so many rows are rare."""
 
 
@@ -152,13 +152,13 @@ def real_tables(folder: Path, seeds: range) -> Any:
     for name in ("mnist", "usps", "kddcup99_10pct", "covtype_first20k", "a9a", "letter"):
         path = folder / f"{name}.npz"
         if not path.is_file():
-            say(f"{name}: not in {folder}, skipped")
+            print_progress(f"{name}: not in {folder}, skipped")
             continue
         with np.load(path) as file:
             X, y = (file[key if key in file else f"{key}_train"] for key in ("X", "y"))
             if name == "kddcup99_10pct" and "label_train" in file:
                 y, normal = file["label_train"], file["label_names"].tolist().index("normal.")
-                rare = np.isin(y, np.flatnonzero(np.bincount(y) <= MOST_KDD))
+                rare = np.isin(y, np.flatnonzero(np.bincount(y) <= MAX_KDD))
                 yield name, [of_class(X, y == normal, rare, seed) for seed in seeds]
             elif name == "covtype_first20k":
                 for a, b in ((2, 4), (1, 7), (3, 5)):
@@ -203,7 +203,7 @@ def false_alarms(kind: Any, n_rows: int, n_fits: int, jobs: int | None) -> Row:
 def timed(n_rows: int, jobs: int | None) -> Row:
     X, _ = spread_evenly(20, np.random.default_rng(0), n_rows, 1)
     AnomalyDetector(random_state=0, n_jobs=jobs).fit(X[:3000]).score_samples(X[:3000])
-    begun = perf_counter()
+    started = perf_counter()
     detector = AnomalyDetector(random_state=0, n_jobs=jobs).fit(X)
     fitted = perf_counter()
     detector.score_samples(X)
@@ -212,34 +212,32 @@ def timed(n_rows: int, jobs: int | None) -> Row:
     forest.score_samples(X)
     return {
         "rows": n_rows,
-        "fit s": fitted - begun,
+        "fit s": fitted - started,
         "scores s": scored - fitted,
         "IsolationForest s": perf_counter() - scored,
         "bins a grid": float(np.mean(detector.bin_counts_.bins.n_bins_)),
     }
 
 
-def judged(chosen: Any, report: Report) -> None:
+def judged(args: Any, report: Report) -> None:
     """Report areas, ranks and false alarms."""
-    sizes = (8,) if chosen.quick else (8, 20, 50)
+    sizes = (8,) if args.quick else (8, 20, 50)
     # Not the seeds that the rule was chosen with.
-    seeds = range(100, 100 + chosen.repeats)
+    seeds = range(100, 100 + args.repeats)
     rows = [
-        mean_areas(kind.__name__, of_kind(kind, seeds, sizes), chosen.jobs)
-        for kind in KINDS[: 2 if chosen.quick else 8]
+        mean_areas(kind.__name__, of_kind(kind, seeds, sizes), args.jobs)
+        for kind in KINDS[: 2 if args.quick else 8]
     ]
     report.add("area under the ROC curve, made-up tables", rows)
-    real = [
-        mean_areas(name, tables, chosen.jobs) for name, tables in real_tables(chosen.data, seeds)
-    ]
+    real = [mean_areas(name, tables, args.jobs) for name, tables in real_tables(args.data, seeds)]
     if real:
         report.add("area under the ROC curve, real tables", real)
         judging = [row for row in real if row["rows"] not in ("mnist", "usps")]
         ranks = {"made up": rows, "real": real, "real, not chosen on": judging or real}
         report.add("mean rank", [{"of": name} | mean_ranks(own) for name, own in ranks.items()])
-    fits = 5 if chosen.quick else 100
+    fits = 5 if args.quick else 100
     alarms = [
-        false_alarms(kind, n, fits, chosen.jobs)
+        false_alarms(kind, n, fits, args.jobs)
         for kind in (skewed, heavy_tails)
         for n in (200, 1000)
     ]
@@ -249,11 +247,11 @@ def judged(chosen: Any, report: Report) -> None:
 def main() -> None:
     parser = options(__doc__, repeats=3)
     parser.add_argument("--only-time", action="store_true", help="the time of many rows alone")
-    chosen = parse(parser)
-    report = Report(chosen)
-    if not chosen.only_time:
-        judged(chosen, report)
-    report.add("time", [timed(2000 if chosen.quick else 1_000_000, chosen.jobs)])
+    args = parse(parser)
+    report = Report(args)
+    if not args.only_time:
+        judged(args, report)
+    report.add("time", [timed(2000 if args.quick else 1_000_000, args.jobs)])
     report.close()
 
 

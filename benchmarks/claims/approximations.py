@@ -21,7 +21,7 @@ import _repository  # noqa: F401
 import numpy as np
 import threadpoolctl
 
-from benchmarks.common import Report, Row, load_sets, options, parse, say
+from benchmarks.common import Report, Row, load_sets, options, parse, print_progress
 from gramless.base.random import stream
 from harness.approximations import Chosen, Outcome, Split, choose, climb, measure, template
 from harness.data_sets import Dataset
@@ -41,7 +41,7 @@ def split_of(data: Dataset) -> Split:
 
 
 def chosen_for(method: str, split: Split, jobs: int | None) -> Chosen:
-    say(f"  {method}: search")
+    print_progress(f"  {method}: search")
     return choose(method, template(method, split, 0, jobs), split)
 
 
@@ -58,7 +58,7 @@ def chosen_again(chosen: Chosen, split: Split, columns: int) -> Chosen:
     ]
     errors = [measure(one, columns, inner, 1).error for one in tried]
     best = tried[int(np.argmin(errors))]
-    say(f"  fourier: bandwidth {best.bandwidth:.4g}, alpha {best.alpha:.2g}")
+    print_progress(f"  fourier: bandwidth {best.bandwidth:.4g}, alpha {best.alpha:.2g}")
     return best
 
 
@@ -67,7 +67,9 @@ def until_as_good(chosen: Chosen, split: Split, reference: Outcome, repeats: int
     found: list[Outcome] = []
     for outcome in climb(chosen, split, repeats, "time", PATIENCE * reference.seconds):
         found.append(outcome)
-        say(f"  {outcome.method}, {outcome.size:,} {outcome.unit}: error {outcome.error:.4f}")
+        print_progress(
+            f"  {outcome.method}, {outcome.size:,} {outcome.unit}: error {outcome.error:.4f}"
+        )
         if outcome.error <= reference.error:
             return outcome
     return min(found, key=lambda outcome: outcome.error)
@@ -91,16 +93,16 @@ def row(data: Dataset, chosen: Chosen, outcome: Outcome, reference: Outcome) -> 
     }
 
 
-def compared(data: Dataset, options: argparse.Namespace) -> Iterator[Row]:
+def compared(data: Dataset, args: argparse.Namespace) -> Iterator[Row]:
     split = split_of(data)
-    chosen = chosen_for("fourier", split, options.jobs)
-    columns = QUICK_COLUMNS if options.quick else COLUMNS
+    chosen = chosen_for("fourier", split, args.jobs)
+    columns = QUICK_COLUMNS if args.quick else COLUMNS
     chosen = chosen_again(chosen, split, columns)
-    reference = measure(chosen, columns, split, options.repeats)
+    reference = measure(chosen, columns, split, args.repeats)
     yield row(data, chosen, reference, reference)
-    for method in options.methods:
-        chosen = chosen_for(method, split, options.jobs)
-        outcome = until_as_good(chosen, split, reference, options.repeats)
+    for method in args.methods:
+        chosen = chosen_for(method, split, args.jobs)
+        outcome = until_as_good(chosen, split, reference, args.repeats)
         yield row(data, chosen, outcome, reference)
 
 
@@ -127,16 +129,16 @@ def main() -> None:
     parser.add_argument(
         "--methods", nargs="+", choices=METHODS, default=METHODS, help="these and Fourier features"
     )
-    chosen = parse(parser)
-    report = Report(chosen)
+    args = parse(parser)
+    report = Report(args)
     rows: list[Row] = []
-    with threadpoolctl.threadpool_limits(chosen.jobs):
-        for data in load_sets(chosen.only, chosen):
-            say(data.name)
-            found = list(compared(data, chosen))
+    with threadpoolctl.threadpool_limits(args.jobs):
+        for data in load_sets(args.only, args):
+            print_progress(data.name)
+            found = list(compared(data, args))
             rows += found
             report.add(data.name, found)
-    report.add("Geometric means where the error was reached", summary(rows, chosen.methods))
+    report.add("Geometric means where the error was reached", summary(rows, args.methods))
     report.close()
 
 

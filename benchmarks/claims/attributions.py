@@ -23,7 +23,7 @@ from gramless.features.shapley import Subsets
 from gramless.inspection import shapley_values
 
 Array = NDArray[Any]
-N_CHECKED, MOST_BRUTE = 3, 10
+N_CHECKED, MAX_BRUTE = 3, 10
 
 
 def made_up(n_rows: int, n_inputs: int) -> tuple[Array, Array]:
@@ -42,31 +42,31 @@ def brute_force(predict: Any, row: Array, background: Array) -> Array:
     return np.asarray(Subsets.all_of(d).factors.T @ payoffs)
 
 
-def explained(kind: str, n_inputs: int, n_train: int, n_rows: int, chosen: Any) -> Row:
+def explained(kind: str, n_inputs: int, n_train: int, n_rows: int, args: Any) -> Row:
     X, y = made_up(n_train + n_rows, n_inputs)
     classes = kind == "2 classes"
     if classes:
         y = y > np.median(y)
     build = KernelClassifier if classes else KernelRegressor
-    model = build(effort=chosen.effort, random_state=0, n_jobs=chosen.jobs)
+    model = build(effort=args.effort, random_state=0, n_jobs=args.jobs)
     model.fit(X[:n_train], y[:n_train])
     predict = model.decision_function if classes else model.predict
     new = X[n_train:]
     shapley_values(model, new[:10])
     times = []
-    for _ in range(chosen.repeats):
-        begun = perf_counter()
+    for _ in range(args.repeats):
+        started = perf_counter()
         found = shapley_values(model, new)
-        times.append(perf_counter() - begun)
+        times.append(perf_counter() - started)
     seconds = median(times)
-    begun = perf_counter()
+    started = perf_counter()
     predicted = predict(new)
-    to_predict = perf_counter() - begun
-    begun = perf_counter()
+    to_predict = perf_counter() - started
+    started = perf_counter()
     importances = model.feature_importances_
-    to_rank = perf_counter() - begun
+    to_rank = perf_counter() - started
     worst = np.nan
-    if n_inputs <= MOST_BRUTE:
+    if n_inputs <= MAX_BRUTE:
         wanted = [brute_force(predict, row, model.background_) for row in new[:N_CHECKED]]
         worst = float(np.abs(np.stack(wanted)[:, :, 0] - found.values[:N_CHECKED]).max())
     sums = found.base_values + found.values.sum(axis=1)
@@ -88,12 +88,12 @@ def explained(kind: str, n_inputs: int, n_train: int, n_rows: int, chosen: Any) 
 def main() -> None:
     parser = options(__doc__, repeats=3)
     parser.add_argument("--effort", type=int, default=3, help="of the models; default 3")
-    chosen = parse(parser)
-    report = Report(chosen)
-    n_train, n_rows = (2500, 1000) if chosen.quick else (20_000, 10_000)
+    args = parse(parser)
+    report = Report(args)
+    n_train, n_rows = (2500, 1000) if args.quick else (20_000, 10_000)
     cases = [("numbers", d) for d in (8, 10, 12, 30)] + [("2 classes", 10)]
-    for kind, n_inputs in cases[:2] if chosen.quick else cases:
-        row = explained(kind, n_inputs, n_train, n_rows, chosen)
+    for kind, n_inputs in cases[:2] if args.quick else cases:
+        row = explained(kind, n_inputs, n_train, n_rows, args)
         report.add(f"{n_inputs} inputs, {kind}", [row])
     report.close()
 

@@ -21,7 +21,16 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from benchmarks.common import Report, Row, binned_map, load_sets, log_slope, options, parse, say
+from benchmarks.common import (
+    Report,
+    Row,
+    binned_map,
+    load_sets,
+    log_slope,
+    options,
+    parse,
+    print_progress,
+)
 from gramless import RandomBinning
 from gramless.kernels import (
     BinningKernel,
@@ -169,24 +178,24 @@ def judge_kernel(name: str, kernel: BinningKernel, n_grids: int, n_jobs: int | N
     }
 
 
-def bin_rows(chosen: argparse.Namespace) -> Iterator[Row]:
-    names = chosen.sets or [info.name for info in available(chosen.data) if info.present]
-    n_grids = 3 if chosen.quick else 16
-    for data in load_sets(names, chosen):
+def bin_rows(args: argparse.Namespace) -> Iterator[Row]:
+    names = args.sets or [info.name for info in available(args.data) if info.present]
+    n_grids = 3 if args.quick else 16
+    for data in load_sets(names, args):
         for share in SHARES:
-            say(f"{data.name}, bandwidth {share}")
-            yield from compare_bins(data.name, data.X_train, share, n_grids, chosen.jobs)
+            print_progress(f"{data.name}, bandwidth {share}")
+            yield from compare_bins(data.name, data.X_train, share, n_grids, args.jobs)
 
 
 def main() -> None:
     parser = options(__doc__, repeats=1)
     parser.add_argument("--sets", nargs="*", help="by default every one in the folder")
-    chosen = parse(parser)
-    report = Report(chosen)
-    rows = list(bin_rows(chosen))
+    args = parse(parser)
+    report = Report(args)
+    rows = list(bin_rows(args))
     report.add("Bins against a brute-force twin in float64", rows)
-    n_grids = 2048 if chosen.quick else 100_000
-    judged = [judge_kernel(name, k, n_grids, chosen.jobs) for name, k in KERNELS.items()]
+    n_grids = 2048 if args.quick else 100_000
+    judged = [judge_kernel(name, k, n_grids, args.jobs) for name, k in KERNELS.items()]
     report.add("z(x)'z(y) against the exact kernel", judged)
     n_pairs = len(DISTANCES) * len(KERNELS)
     summary = {

@@ -18,13 +18,13 @@ from unittest import mock
 import _repository  # noqa: F401
 import numpy as np
 
-from benchmarks.common import Report, Row, options, parse, say
+from benchmarks.common import Report, Row, options, parse, print_progress
 from benchmarks.package_tables import Table, keel_tables
 from gramless import KernelClassifier, warmup
 from gramless.selection.config import EFFORTS
 
-MOST_ROWS, LEAST_ROWS, LEAST_OF_A_CLASS, MOST_CLASSES = 6000, 300, 8, 30
-LEAST_ERROR = 0.01
+MAX_ROWS, MIN_ROWS, MIN_OF_A_CLASS, MAX_CLASSES = 6000, 300, 8, 30
+MIN_ERROR = 0.01
 MEASURES = "error", "log loss", "seconds"
 WITHOUT = {effort: replace(config, blends=False) for effort, config in EFFORTS.items()}
 
@@ -37,12 +37,12 @@ def fit_and_measure(table: Table, seed: int) -> list[float]:
     """Return the error, the log loss and the seconds of one fit."""
     _, X, y, _ = table
     order = np.random.default_rng(seed).permutation(len(y))
-    n_training = min(3 * len(y) // 4, MOST_ROWS)
+    n_training = min(3 * len(y) // 4, MAX_ROWS)
     training, test = order[:n_training], order[n_training:]
     test = test[np.isin(y[test], y[training])]
-    model, begun = KernelClassifier(random_state=seed, n_jobs=1), process_time()
+    model, started = KernelClassifier(random_state=seed, n_jobs=1), process_time()
     model.fit(X.iloc[training].reset_index(drop=True), y[training])
-    seconds = process_time() - begun
+    seconds = process_time() - started
     logs = model.predict_log_proba(X.iloc[test].reset_index(drop=True))
     true = np.searchsorted(model.classes_, y[test])
     wrong, of_true = logs.argmax(axis=1) != true, logs[np.arange(len(true)), true]
@@ -54,7 +54,7 @@ def compare(table: Table, repeats: int) -> Row:
     blended = np.mean([fit_and_measure(table, seed) for seed in range(repeats)], axis=0)
     with mock.patch.dict(EFFORTS, WITHOUT):
         plain = np.mean([fit_and_measure(table, seed) for seed in range(repeats)], axis=0)
-    say(f"{table[0]}: error {plain[0]:.4f} -> {blended[0]:.4f}")
+    print_progress(f"{table[0]}: error {plain[0]:.4f} -> {blended[0]:.4f}")
     row: Row = {"table": table[0], "rows": len(table[2])}
     for name, before, after in zip(MEASURES, plain, blended, strict=True):
         row |= {f"{name} without": float(before), name: float(after)}
@@ -77,19 +77,19 @@ def ratio(rows: list[Row], name: str) -> Row:
 def main() -> None:
     parser = options(__doc__, repeats=2)
     parser.add_argument("--half", choices=("development", "evaluation"), default="evaluation")
-    chosen = parse(parser)
+    args = parse(parser)
     warnings.simplefilter("ignore")
     warmup()
-    report, rows = Report(chosen), []
+    report, rows = Report(args), []
     for table in keel_tables():
         counts = np.unique(table[2], return_counts=True)[1]
-        is_usable = len(table[2]) >= LEAST_ROWS and counts.min() >= LEAST_OF_A_CLASS
-        if is_usable and 2 <= len(counts) <= MOST_CLASSES and is_in_half(table[0], chosen.half):
-            rows.append(compare(table, chosen.repeats))
-            if chosen.quick and len(rows) == 2:
+        is_usable = len(table[2]) >= MIN_ROWS and counts.min() >= MIN_OF_A_CLASS
+        if is_usable and 2 <= len(counts) <= MAX_CLASSES and is_in_half(table[0], args.half):
+            rows.append(compare(table, args.repeats))
+            if args.quick and len(rows) == 2:
                 break
-    report.add(f"KEEL's tables, {chosen.half} half", rows)
-    hard = [row for row in rows if row["error without"] >= LEAST_ERROR]
+    report.add(f"KEEL's tables, {args.half} half", rows)
+    hard = [row for row in rows if row["error without"] >= MIN_ERROR]
     report.add("With the blend over without", [ratio(hard, name) for name in MEASURES if hard])
     report.close()
 

@@ -20,8 +20,8 @@ from benchmarks.common import (
     numeric_targets,
     options,
     parse,
+    print_progress,
     rows_to_time,
-    say,
 )
 from gramless import RandomFourier
 from gramless.matrices.dense import ComputedMatrix
@@ -36,12 +36,12 @@ BUDGET, ALL = 2 << 30, 1 << 60
 ALPHA = 1e-6
 
 
-def fit(X: np.ndarray, y: np.ndarray, budget: int, chosen: argparse.Namespace) -> Row:
-    n_columns = QUICK_COLUMNS if chosen.quick else COLUMNS
-    fourier = RandomFourier(n_components=n_columns, random_state=0, n_jobs=chosen.jobs).fit(X)
+def fit(X: np.ndarray, y: np.ndarray, budget: int, args: argparse.Namespace) -> Row:
+    n_columns = QUICK_COLUMNS if args.quick else COLUMNS
+    fourier = RandomFourier(n_components=n_columns, random_state=0, n_jobs=args.jobs).fit(X)
     started = perf_counter()
-    Z = ComputedMatrix(X, fourier.compute, n_columns, budget=budget, n_jobs=chosen.jobs)
-    solver, reason = choose_solver("auto", tol=1e-2, max_iter=100, n_jobs=chosen.jobs, matrix=Z)
+    Z = ComputedMatrix(X, fourier.compute, n_columns, budget=budget, n_jobs=args.jobs)
+    solver, reason = choose_solver("auto", tol=1e-2, max_iter=100, n_jobs=args.jobs, matrix=Z)
     solution = solver.solve(Problem(Z, y, L2(ALPHA)))
     seconds = perf_counter() - started
     return {
@@ -55,16 +55,16 @@ def fit(X: np.ndarray, y: np.ndarray, budget: int, chosen: argparse.Namespace) -
 
 
 def main() -> None:
-    chosen = parse(options(__doc__, repeats=1))
-    report = Report(chosen)
-    for data in load_sets([SET], chosen):
+    args = parse(options(__doc__, repeats=1))
+    report = Report(args)
+    for data in load_sets([SET], args):
         X, y = rows_to_time(data)
         X = np.asarray((X - X.mean(axis=0)) / X.std(axis=0), np.float32)
         y = numeric_targets(y)
         rows, before = [], peak_memory()
         for budget in (BUDGET, ALL):
-            say(f"{data.name}: budget {budget:,}")
-            row = fit(X, y, budget, chosen)
+            print_progress(f"{data.name}: budget {budget:,}")
+            row = fit(X, y, budget, args)
             rows.append({**row, "peak MB": (peak_memory() - before) / 1e6})
         report.add(f"{data.name}, {X.shape[0]:,} x {X.shape[1]}, ridge on Fourier features", rows)
     report.close()

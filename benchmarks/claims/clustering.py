@@ -33,7 +33,7 @@ from sklearn.metrics import normalized_mutual_info_score, silhouette_score
 from sklearn.metrics.cluster import contingency_matrix
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.common import Report, Row, load_sets, log_slope, options, parse, say
+from benchmarks.common import Report, Row, load_sets, log_slope, options, parse, print_progress
 from gramless import SpectralClustering
 from gramless.base.random import stream
 
@@ -64,9 +64,9 @@ def accuracy(classes: Array, labels: Array) -> float:
     return float(counts[linear_sum_assignment(-counts)].sum() / len(classes))
 
 
-def rows_of(name: str, most: int, chosen: Any) -> tuple[Array, Array] | None:
+def rows_of(name: str, most: int, args: Any) -> tuple[Array, Array] | None:
     """Return standardised inputs and classes of random rows of a table."""
-    for data in load_sets([name], chosen):
+    for data in load_sets([name], args):
         stack: Callable[..., Any] = sparse.vstack if sparse.issparse(data.X_train) else np.vstack
         X, y = stack([data.X_train, data.X_test]), np.append(data.y_train, data.y_test)
         rows = stream(0, "clustering rows").permutation(len(y))[:most]
@@ -75,28 +75,28 @@ def rows_of(name: str, most: int, chosen: Any) -> tuple[Array, Array] | None:
     return None
 
 
-def judged(name: str, chosen: Any) -> list[Row]:
+def judged(name: str, args: Any) -> list[Row]:
     """Return a row for each method on a table."""
-    found = rows_of(name, chosen.rows, chosen)
+    found = rows_of(name, args.rows, args)
     if found is None:
         return []
     X, y = found
     rows = []
     for method in methods(2, 0, None):
-        n_rows = min(len(y), chosen.neighbour_rows if method.startswith("scikit") else len(y))
+        n_rows = min(len(y), args.neighbour_rows if method.startswith("scikit") else len(y))
         scores: list[tuple[float, float, float]] = []
-        for seed in range(chosen.repeats):
-            machine = methods(len(np.unique(y)), seed, chosen.jobs)[method]
-            begun = perf_counter()
+        for seed in range(args.repeats):
+            machine = methods(len(np.unique(y)), seed, args.jobs)[method]
+            started = perf_counter()
             try:
                 with warnings.catch_warnings():
                     # A graph of neighbours that falls apart, and slow convergence, are told.
                     warnings.simplefilter("ignore")
                     labels = machine.fit(X[:n_rows]).labels_
             except ValueError as fault:
-                say(f"{name}, {method}: {fault}")
+                print_progress(f"{name}, {method}: {fault}")
                 break
-            seconds = perf_counter() - begun
+            seconds = perf_counter() - started
             own = y[:n_rows]
             nmi = normalized_mutual_info_score(own, labels)
             scores.append((float(nmi), accuracy(own, labels), seconds))
@@ -106,7 +106,7 @@ def judged(name: str, chosen: Any) -> list[Row]:
         row |= dict(zip(keys, map(float, means), strict=False)) if scores else dict.fromkeys(keys)
         row["NMI spread"] = float(spread[0]) if scores else None
         rows.append(row)
-        say(str(row))
+        print_progress(str(row))
     return rows
 
 
@@ -145,15 +145,15 @@ def made_up_clusters(seed: int, n_rows: int) -> dict[str, tuple[Array, Array]]:
     return found
 
 
-def counted(chosen: Any) -> list[Row]:
+def counted(args: Any) -> list[Row]:
     """Return how many clusters are found, without being told, for each seed."""
-    n_rows = 300 if chosen.quick else 2000
+    n_rows = 300 if args.quick else 2000
     rows: dict[str, Row] = {}
-    for seed in range(chosen.repeats):
+    for seed in range(args.repeats):
         for name, (X, y) in made_up_clusters(seed, n_rows).items():
             known: Row = {"rows": name, "true": len(np.unique(y)), "eigengap": "", "silhouette": ""}
             row = rows.setdefault(name, known)
-            machine = SpectralClustering("eigengap", random_state=seed, n_jobs=chosen.jobs).fit(X)
+            machine = SpectralClustering("eigengap", random_state=seed, n_jobs=args.jobs).fit(X)
             row["eigengap"] += f" {machine.n_clusters_}"
             scaled = StandardScaler().fit_transform(X)[:1000]
             scores = {
@@ -166,18 +166,18 @@ def counted(chosen: Any) -> list[Row]:
     return list(rows.values())
 
 
-def among_noise(chosen: Any) -> list[Row]:
+def among_noise(args: Any) -> list[Row]:
     """Return how well clusters in two inputs are found beside six normal ones; means over seeds."""
     rows: list[Row] = []
     kinds = [name for name, (X, _) in made_up_clusters(0, 100).items() if X.shape[1] == 2]
-    for n_rows in (300,) if chosen.quick else (500, 5000):
+    for n_rows in (300,) if args.quick else (500, 5000):
         for name in kinds:
             scores: dict[str, list[float]] = {}
-            for seed in range(chosen.repeats):
+            for seed in range(args.repeats):
                 X, y = made_up_clusters(seed, n_rows)[name]
                 noise = stream(seed, "noise").standard_normal((n_rows, 6))
                 table = StandardScaler().fit_transform(np.hstack([X, noise]))
-                known = methods(len(np.unique(y)), seed, chosen.jobs)
+                known = methods(len(np.unique(y)), seed, args.jobs)
                 machines = {
                     "spectral": known["spectral"],
                     "spectral, min_correlation=0": clone(known["spectral"]).set_params(
@@ -192,24 +192,24 @@ def among_noise(chosen: Any) -> list[Row]:
                     scores.setdefault(method, []).append(own)
             means = {method: float(np.mean(own)) for method, own in scores.items()}
             rows.append({"clusters": name, "rows": n_rows, **means})
-            say(str(rows[-1]))
+            print_progress(str(rows[-1]))
     return rows
 
 
-def timed(chosen: Any) -> list[Row]:
+def timed(args: Any) -> list[Row]:
     """Return seconds of fits to blobs, each four times as large as the one before."""
-    most = 4000 if chosen.quick else chosen.most_rows
+    most = 4000 if args.quick else args.most_rows
     sizes = [most // 4**k for k in (3, 2, 1, 0)]
     rows: list[Row] = []
-    SpectralClustering(10, random_state=0, n_jobs=chosen.jobs).fit(np.eye(20))
+    SpectralClustering(10, random_state=0, n_jobs=args.jobs).fit(np.eye(20))
     for n in sizes:
         X, _ = make_blobs(n, 10, centers=10, random_state=0)
         row: Row = {"rows": n}
-        begun = perf_counter()
-        SpectralClustering(10, random_state=0, n_jobs=chosen.jobs).fit(X)
-        row["spectral s"] = perf_counter() - begun
+        started = perf_counter()
+        SpectralClustering(10, random_state=0, n_jobs=args.jobs).fit(X)
+        row["spectral s"] = perf_counter() - started
         rows.append(row)
-        say(str(row))
+        print_progress(str(row))
     slopes = {key: log_slope(sizes, [row[key] for row in rows]) for key in rows[0] if key != "rows"}
     return [*rows, {"rows": "slope", **slopes}]
 
@@ -224,21 +224,21 @@ def main() -> None:
     parser.add_argument("--no-count", action="store_true", help="leave out numbers of clusters")
     parser.add_argument("--no-noise", action="store_true", help="leave out inputs of noise")
     parser.add_argument("--no-time", action="store_true", help="leave out the blobs")
-    chosen = parse(parser)
-    report = Report(chosen)
+    args = parse(parser)
+    report = Report(args)
     rows = []
-    if not chosen.no_count:
-        report.add("numbers of clusters", counted(chosen))
-    if not chosen.no_noise:
-        report.add("NMI beside six inputs of noise", among_noise(chosen))
-    for name in [*chosen.sets, *([LARGE_SET] if chosen.large else [])]:
-        rows += judged(name, chosen)
+    if not args.no_count:
+        report.add("numbers of clusters", counted(args))
+    if not args.no_noise:
+        report.add("NMI beside six inputs of noise", among_noise(args))
+    for name in [*args.sets, *([LARGE_SET] if args.large else [])]:
+        rows += judged(name, args)
     if rows:
         report.add("clusters and classes", rows)
         title = "tables on which a method is within 1 % of the best"
         report.add(title, shares_of_best(rows))
-    if not chosen.no_time:
-        report.add("time of blobs", timed(chosen))
+    if not args.no_time:
+        report.add("time of blobs", timed(args))
     report.close()
 
 

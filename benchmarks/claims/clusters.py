@@ -23,7 +23,7 @@ import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster
 
-from benchmarks.common import Report, Row, options, parse, say
+from benchmarks.common import Report, Row, options, parse, print_progress
 from gramless import KernelRegressor
 from gramless.base.progress import Progress
 from gramless.distributed import DaskKernelRegressor
@@ -84,9 +84,9 @@ def fit_here(n_rows: int, n_grids: int) -> Row:
         stop = min((k + 1) * PART_ROWS, n_rows)
         whole[k * PART_ROWS : stop] = made(k, stop - k * PART_ROWS)
     X, y, before = whole[:, :-1], whole[:, -1], begun_memory() - whole.nbytes
-    begun = perf_counter()
+    started = perf_counter()
     model = KernelRegressor(**machine(n_grids)).fit(X, y)
-    return {**told(model, perf_counter() - begun), "memory": peak_memory() - before}
+    return {**told(model, perf_counter() - started), "memory": peak_memory() - before}
 
 
 def fit_there(n_rows: int, n_grids: int, n_workers: int, are_kept: bool) -> Row:
@@ -107,11 +107,11 @@ def fit_there(n_rows: int, n_grids: int, n_workers: int, are_kept: bool) -> Row:
         seen: dict[str, Any] = {}
 
         def watch(progress: Progress) -> None:
-            seen[progress.stage] = perf_counter() - begun, loopback(), progress.details
+            seen[progress.stage] = perf_counter() - started, loopback(), progress.details
 
-        begun = perf_counter()
+        started = perf_counter()
         model = DaskKernelRegressor(**machine(n_grids)).fit(X, y, callbacks=watch)
-        row = told(model, perf_counter() - begun)
+        row = told(model, perf_counter() - started)
         after = [peak_memory(), *client.run(peak_memory).values()]
         solve = seen["solve"][2]
         rounds = solve["n_rounds"]
@@ -140,7 +140,7 @@ def told(model: Any, seconds: float) -> Row:
 
 def case(name: str, n_rows: int, n_grids: int) -> Row:
     """Run a fit in a process of its own, whose hashes are those of the others."""
-    say(f"{name}: {n_rows:,} rows, {n_grids} grids")
+    print_progress(f"{name}: {n_rows:,} rows, {n_grids} grids")
     command = [sys.executable, __file__, "--case", name, str(n_rows), str(n_grids)]
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     found = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
@@ -186,20 +186,20 @@ def main() -> None:
     parser = options(__doc__, repeats=1)
     parser.add_argument("--case", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--many", action="store_true", help="20 million rows instead")
-    chosen = parse(parser)
-    if chosen.case:
-        name, n_rows, n_grids = chosen.case[0], int(chosen.case[1]), int(chosen.case[2])
+    args = parse(parser)
+    if args.case:
+        name, n_rows, n_grids = args.case[0], int(args.case[1]), int(args.case[2])
         if name == "local":
             row = fit_here(n_rows, n_grids)
         else:
             row = fit_there(n_rows, n_grids, int(name.split()[0]), "made anew" not in name)
         print(json.dumps(row))
         return
-    report = Report(chosen)
+    report = Report(args)
     n_rows, n_grids, workers = ROWS, GRIDS, WORKERS
-    if chosen.quick:
+    if args.quick:
         n_rows, n_grids, workers = QUICK_ROWS, QUICK_GRIDS, WORKERS[:2]
-    if not chosen.many:
+    if not args.many:
         rows = [case("local", n_rows, n_grids)]
         rows += [case(f"{k} worker{'s' * (k > 1)}", n_rows, n_grids) for k in workers]
         report.add(f"{n_rows:,} x {N_INPUTS}, {n_grids} grids", compared(rows))

@@ -45,25 +45,25 @@ def worst_residual(csr: sp.csr_array, left: Array, values: Array, right: Array) 
 def peer(csr: sp.csr_array, solver: str) -> tuple[float, float, float]:
     """Return the loosest tolerance that is enough, its residual and its seconds."""
     for tol in LOOSENESS:
-        begun = perf_counter()
+        started = perf_counter()
         left, values, right = svds(csr, K, tol=tol, solver=solver, rng=np.random.default_rng(0))
-        seconds = perf_counter() - begun
+        seconds = perf_counter() - started
         residual = worst_residual(csr, left, values, right.T)
         if residual <= TOL:
             break
     return tol, residual, seconds
 
 
-def compared(kind: str, bandwidth: float, n_rows: int, chosen: Any) -> Row:
-    binning = RandomBinning(n_grids=256, bandwidth=bandwidth, random_state=0, n_jobs=chosen.jobs)
+def compared(kind: str, bandwidth: float, n_rows: int, args: Any) -> Row:
+    binning = RandomBinning(n_grids=256, bandwidth=bandwidth, random_state=0, n_jobs=args.jobs)
     matrix: FeatureMatrix = binning.fit_matrix(rows_of(kind, n_rows))
     csr = scipy_csr(matrix)  # type: ignore[arg-type]
     seconds: dict[str, list[float]] = {"gramless": [], "arpack": [], "propack": []}
     SingularTriplets.of(matrix, K, max_iter=1)
-    for _ in range(chosen.repeats):
-        begun = perf_counter()
+    for _ in range(args.repeats):
+        started = perf_counter()
         found = SingularTriplets.of(matrix, K, tol=TOL)
-        seconds["gramless"].append(perf_counter() - begun)
+        seconds["gramless"].append(perf_counter() - started)
         own = worst_residual(csr, found.left, found.singular_values, found.right)
         residuals = {}
         for solver in ("arpack", "propack"):
@@ -82,11 +82,11 @@ def compared(kind: str, bandwidth: float, n_rows: int, chosen: Any) -> Row:
 
 
 def main() -> None:
-    chosen = parse(options(__doc__, repeats=3))
-    report = Report(chosen)
-    n_rows = 3000 if chosen.quick else 100_000
+    args = parse(options(__doc__, repeats=3))
+    report = Report(args)
+    n_rows = 3000 if args.quick else 100_000
     cases = [("normal", 20.0), ("normal", 5.0), ("blobs", 10.0), ("blobs", 2.0)]
-    report.add("ten singular triplets", [compared(*case, n_rows, chosen) for case in cases])
+    report.add("ten singular triplets", [compared(*case, n_rows, args) for case in cases])
     report.close()
 
 

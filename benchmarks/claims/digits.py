@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.svm import SVC
 
-from benchmarks.common import Report, Row, options, parse, say
+from benchmarks.common import Report, Row, options, parse, print_progress
 from gramless import KernelClassifier
 
 
@@ -24,21 +24,21 @@ def judged(name: str, model: Any, seed: int) -> tuple[int, int, float]:
     """Return how many held-out images are wrong, how many there are, and the seconds of the fit."""
     X, y = load_digits(return_X_y=True)
     X, X_test, y, y_test = train_test_split(X, y, test_size=0.2, stratify=y, random_state=seed)
-    begun = perf_counter()
+    started = perf_counter()
     model.fit(X, y)
-    seconds = perf_counter() - begun
+    seconds = perf_counter() - started
     wrong = int(np.count_nonzero(model.predict(X_test) != y_test))
-    say(f"split {seed}, {name}: {wrong} of {len(y_test)} wrong, {seconds:.2f} s")
+    print_progress(f"split {seed}, {name}: {wrong} of {len(y_test)} wrong, {seconds:.2f} s")
     return wrong, len(y_test), seconds
 
 
 def main() -> None:
-    chosen = parse(options(__doc__, repeats=30))
-    report = Report(chosen)
-    KernelClassifier(random_state=0, n_jobs=chosen.jobs).fit(*load_digits(return_X_y=True))
+    args = parse(options(__doc__, repeats=30))
+    report = Report(args)
+    KernelClassifier(random_state=0, n_jobs=args.jobs).fit(*load_digits(return_X_y=True))
     found: dict[str, list[tuple[int, int, float]]] = {"gramless": [], "SVC(C=10)": []}
-    for seed in range(chosen.repeats):
-        models = KernelClassifier(random_state=seed, n_jobs=chosen.jobs), SVC(C=10.0)
+    for seed in range(args.repeats):
+        models = KernelClassifier(random_state=seed, n_jobs=args.jobs), SVC(C=10.0)
         for (name, own), model in zip(found.items(), models, strict=True):
             own.append(judged(name, model, seed))
     rows: list[Row] = []

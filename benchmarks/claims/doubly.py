@@ -16,7 +16,7 @@ import _repository  # noqa: F401
 import numpy as np
 from sklearn.linear_model import SGDClassifier
 
-from benchmarks.common import Report, Row, load_sets, options, parse, say
+from benchmarks.common import Report, Row, load_sets, options, parse, print_progress
 from benchmarks.doubly_runs import Run, Task, race
 from gramless import RandomFourier
 from gramless.losses import Multinomial
@@ -41,15 +41,15 @@ BATCH_ROWS, BLOCK_SIZE = 4096, 256
 JUDGED = 10_000
 
 
-def task_of(data: object, chosen: argparse.Namespace) -> Task:
+def task_of(data: object, args: argparse.Namespace) -> Task:
     X, y = np.asarray(data.X_train, np.float32), data.y_train  # type: ignore[attr-defined]
     if X.shape[1] > COMPONENTS:
         summary = summarise([(X, y)], seed=0, covariance=True)
         X = Projection.from_summary(summary, COMPONENTS).apply(X)
     targets = np.where(y[:, None] == np.unique(y), 1.0, -1.0)
     judged = np.random.default_rng(0).permutation(len(X))[:JUDGED]
-    batch, size = (64, 8) if chosen.quick else (BATCH_ROWS, BLOCK_SIZE)
-    return Task(X, targets, Multinomial(), ALPHA, size, batch, judged, chosen.jobs)
+    batch, size = (64, 8) if args.quick else (BATCH_ROWS, BLOCK_SIZE)
+    return Task(X, targets, Multinomial(), ALPHA, size, batch, judged, args.jobs)
 
 
 def svrg(task: Task, seconds: float) -> Row:
@@ -139,13 +139,13 @@ def main() -> None:
         choices=("papers", "gradient", "newton"),
         help="steps of the papers, with a free intercept (default), or by Newton's method",
     )
-    chosen = parse(parser)
-    seconds = 0.2 if chosen.quick else chosen.seconds
-    report = Report(chosen)
-    for data in load_sets(chosen.sets, chosen):
-        task = task_of(data, chosen)
-        runs = {name: Run(task, how, chosen.update) for name, how in STRATEGIES.items()}
-        say(f"{data.name}: {len(runs)} runs of {seconds:g} s, {chosen.update}")
+    args = parse(parser)
+    seconds = 0.2 if args.quick else args.seconds
+    report = Report(args)
+    for data in load_sets(args.sets, args):
+        task = task_of(data, args)
+        runs = {name: Run(task, how, args.update) for name, how in STRATEGIES.items()}
+        print_progress(f"{data.name}: {len(runs)} runs of {seconds:g} s, {args.update}")
         race(runs, [seconds * share for share in SHARES])
         about = f"{data.name}, {task.X.shape[0]:,} x {task.X.shape[1]}"
         for what in ("objective", "loss", "error"):

@@ -25,26 +25,24 @@ from studies.deformed import DeformedDigits
 PAPER_ROWS = 8_100_000
 
 
-def run(chosen: argparse.Namespace) -> dict[str, object]:
+def run(args: argparse.Namespace) -> dict[str, object]:
     """Train in this process; return what is to be told."""
-    data = next(iter(load_sets(["mnist"], chosen)))
+    data = next(iter(load_sets(["mnist"], args)))
     side = int(np.sqrt(data.X_train.shape[1]))
-    rows, batch, size = (
-        (2000, 200, 16) if chosen.quick else (chosen.rows, chosen.batch, chosen.block)
-    )
+    rows, batch, size = (2000, 200, 16) if args.quick else (args.rows, args.batch, args.block)
     images = np.asarray(data.X_train[:, : side * side], np.uint8).reshape(-1, side, side)
-    digits = DeformedDigits(images, data.y_train, seed=0, n_jobs=chosen.jobs)
+    digits = DeformedDigits(images, data.y_train, seed=0, n_jobs=args.jobs)
     test = np.asarray(data.X_test[:, : side * side], np.float32) / 255.0
     source = IteratorSource(digits.chunks(rows, chunk_rows=batch), n_held_out=rows // 100)
     model = DoublyStochasticClassifier(
-        strategy=chosen.strategy,
+        strategy=args.strategy,
         n_components=min(100, side * side),
         block_size=size,
         batch_size=batch,
         max_steps=source.n_rows // batch,
-        patience=None if chosen.quick else 1000,
+        patience=None if args.quick else 1000,
         random_state=0,
-        n_jobs=chosen.jobs,
+        n_jobs=args.jobs,
     )
     started = perf_counter()
     model.fit_stream(source)
@@ -52,7 +50,7 @@ def run(chosen: argparse.Namespace) -> dict[str, object]:
     steps = model.history_
     marks = np.unique(np.linspace(0, len(steps["seconds"]) - 1, 6).astype(int))
     return {
-        "strategy": chosen.strategy,
+        "strategy": args.strategy,
         "rows": rows,
         "steps": int(model.n_iter_),
         "features": len(model.weights_),
@@ -79,11 +77,11 @@ def main() -> None:
     parser.add_argument("--block", type=int, default=512, help="frequencies a block: 512")
     parser.add_argument("--strategy", default="checking", help="checking, uniform or grow")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
-    chosen = parse(parser)
-    if chosen.alone:
-        print(json.dumps(run(chosen)))
+    args = parse(parser)
+    if args.alone:
+        print(json.dumps(run(args)))
         return
-    report = Report(chosen)
+    report = Report(args)
     command = [sys.executable, __file__, *sys.argv[1:], "--alone"]
     told = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     curve = told.pop("curve")

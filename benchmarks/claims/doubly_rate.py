@@ -23,7 +23,7 @@ import _repository  # noqa: F401
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.common import Report, Row, log_slope, options, parse, say
+from benchmarks.common import Report, Row, log_slope, options, parse, print_progress
 from benchmarks.doubly_runs import responses
 from gramless.kernels import Gaussian
 from gramless.losses import Squared
@@ -107,11 +107,11 @@ def follow(
     return found, training.expansion.n_blocks
 
 
-def measure(ridge: Ridge, name: str, batch_rows: int, chosen: argparse.Namespace) -> Row:
-    say(f"{name}, batches of {batch_rows}")
-    steps = QUICK_STEPS if chosen.quick else STEPS
+def measure(ridge: Ridge, name: str, batch_rows: int, args: argparse.Namespace) -> Row:
+    print_progress(f"{name}, batches of {batch_rows}")
+    steps = QUICK_STEPS if args.quick else STEPS
     times = sorted({round(t) for t in np.geomspace(steps / 100, steps, N_TIMES)})
-    runs = [follow(ridge, STRATEGIES[name], batch_rows, s, times) for s in range(chosen.repeats)]
+    runs = [follow(ridge, STRATEGIES[name], batch_rows, s, times) for s in range(args.repeats)]
     fine = [found for found, _ in runs if len(found) == len(times)]
     means = np.mean(fine, axis=0) if len(fine) == len(runs) else None
     slopes = [None, None] if means is None else [log_slope(times, m) for m in means.T]
@@ -129,11 +129,11 @@ def measure(ridge: Ridge, name: str, batch_rows: int, chosen: argparse.Namespace
 
 
 def main() -> None:
-    chosen = parse(options(__doc__, repeats=6, quick_repeats=2))
-    report, ridge = Report(chosen), Ridge.made_up()
+    args = parse(options(__doc__, repeats=6, quick_repeats=2))
+    report, ridge = Report(args), Ridge.made_up()
     with np.errstate(all="ignore"):
-        rows = [measure(ridge, name, b, chosen) for name in STRATEGIES for b in BATCHES]
-    report.add(f"Slopes over {QUICK_STEPS if chosen.quick else STEPS} steps; the claim: -1", rows)
+        rows = [measure(ridge, name, b, args) for name in STRATEGIES for b in BATCHES]
+    report.add(f"Slopes over {QUICK_STEPS if args.quick else STEPS} steps; the claim: -1", rows)
     report.close()
 
 

@@ -17,7 +17,7 @@ import _repository  # noqa: F401
 import numpy as np
 from sklearn.svm import SVC
 
-from benchmarks.common import Report, Row, load_sets, options, parse, say
+from benchmarks.common import Report, Row, load_sets, options, parse, print_progress
 from benchmarks.doubly_runs import Run, Task, responses
 from gramless import KernelClassifier
 from gramless.losses import Multinomial
@@ -54,20 +54,20 @@ def answers(run: Run, X: np.ndarray) -> np.ndarray:
     return found.argmax(axis=1)
 
 
-def race(data: Any, name: str, chosen: argparse.Namespace) -> list[Row]:
+def race(data: Any, name: str, args: argparse.Namespace) -> list[Row]:
     X, y = np.asarray(data.X_train, np.float32), data.y_train
     judged = np.random.default_rng(0).permutation(len(X))[:JUDGED]
     classes = np.unique(y)
     targets = np.where(y[:, None] == classes, 1.0, -1.0)
-    sizes = (16, 64) if chosen.quick else (256, 4096)
+    sizes = (16, 64) if args.quick else (256, 4096)
     run = Run(
-        Task(X, targets, Multinomial(), ALPHA, *sizes, judged, 1), STRATEGIES[name], chosen.update
+        Task(X, targets, Multinomial(), ALPHA, *sizes, judged, 1), STRATEGIES[name], args.update
     )
     beside = Beside(X, y, run.task.bandwidth)
     run.step()  # A model needs features, however soon the other one is fitted.
     while beside.running:
         run.step()
-    say(f"{data.name}: SVC took {beside.seconds:.0f} s")
+    print_progress(f"{data.name}: SVC took {beside.seconds:.0f} s")
     tested = X[judged], np.asarray(data.X_test, np.float32)
     found = {"SVC": [beside.model.predict(part) for part in tested]}
     found[name] = [classes[answers(run, part)] for part in tested]
@@ -91,10 +91,10 @@ def row(
     }
 
 
-def ours(data: Any, features: str, chosen: argparse.Namespace) -> Row:
+def ours(data: Any, features: str, args: argparse.Namespace) -> Row:
     X = np.asarray(data.X_train, np.float32)
     judged = np.random.default_rng(0).permutation(len(X))[:JUDGED]
-    model = KernelClassifier(features, random_state=0, n_jobs=chosen.jobs)
+    model = KernelClassifier(features, random_state=0, n_jobs=args.jobs)
     started = perf_counter()
     model.fit(X, data.y_train)
     seconds = perf_counter() - started
@@ -109,11 +109,11 @@ def main() -> None:
     parser.add_argument(
         "--update", default="newton", choices=("papers", "gradient", "newton"), help="of the run"
     )
-    chosen = parse(parser)
-    report = Report(chosen)
-    for data in load_sets(chosen.sets, chosen):
-        rows = race(data, chosen.strategy, chosen)
-        rows += [ours(data, features, chosen) for features in ("binning", "fourier")]
+    args = parse(parser)
+    report = Report(args)
+    for data in load_sets(args.sets, args):
+        rows = race(data, args.strategy, args)
+        rows += [ours(data, features, args) for features in ("binning", "fourier")]
         report.add(f"{data.name}, {data.X_train.shape[0]:,} x {data.X_train.shape[1]}", rows)
     report.close()
 

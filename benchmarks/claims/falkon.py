@@ -13,7 +13,7 @@ import _repository  # noqa: F401
 import threadpoolctl
 from approximations import chosen_for, row, split_of, until_as_good
 
-from benchmarks.common import Report, Row, load_sets, options, parse, say
+from benchmarks.common import Report, Row, load_sets, options, parse, print_progress
 from harness.approximations import measure
 
 SETS = ("ijcnn1", "nyc_taxi_green_349k")
@@ -23,18 +23,18 @@ LANDMARKS, QUICK_LANDMARKS = 2000, 100
 def main() -> None:
     parser = options(__doc__, repeats=1, sets=SETS)
     parser.add_argument("--landmarks", type=int, default=LANDMARKS)
-    chosen = parse(parser)
-    landmarks = QUICK_LANDMARKS if chosen.quick else chosen.landmarks
-    report = Report(chosen)
-    with threadpoolctl.threadpool_limits(chosen.jobs):
-        for data in load_sets(chosen.only, chosen):
-            say(data.name)
+    args = parse(parser)
+    landmarks = QUICK_LANDMARKS if args.quick else args.landmarks
+    report = Report(args)
+    with threadpoolctl.threadpool_limits(args.jobs):
+        for data in load_sets(args.only, args):
+            print_progress(data.name)
             split = split_of(data)
-            found = chosen_for("nystrom", split, chosen.jobs)
-            reference = measure(found, landmarks, split, chosen.repeats)
+            found = chosen_for("nystrom", split, args.jobs)
+            reference = measure(found, landmarks, split, args.repeats)
             rows: list[Row] = [row(data, found, reference, reference)]
-            found = chosen_for("binning", split, chosen.jobs)
-            outcome = until_as_good(found, split, reference, chosen.repeats)
+            found = chosen_for("binning", split, args.jobs)
+            outcome = until_as_good(found, split, reference, args.repeats)
             rows.append(row(data, found, outcome, reference))
             report.add(data.name, rows)
     report.close()

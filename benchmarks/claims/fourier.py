@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.kernel_approximation import RBFSampler
 
-from benchmarks.common import Report, Row, options, parse, say
+from benchmarks.common import Report, Row, options, parse, print_progress
 from gramless.base.memory import large_array_budget
 from gramless.base.random import stream
 from gramless.base.threads import one_blas_thread, row_blocks, thread_count
@@ -61,23 +61,23 @@ CASES = (
 )
 
 
-def compare(case: Case, chosen: argparse.Namespace) -> Iterator[Row]:
-    X, bandwidth = case.rows(chosen.quick), float(np.sqrt(2 * case.n_inputs))
-    n_columns = 64 if chosen.quick else case.n_columns
+def compare(case: Case, args: argparse.Namespace) -> Iterator[Row]:
+    X, bandwidth = case.rows(args.quick), float(np.sqrt(2 * case.n_inputs))
+    n_columns = 64 if args.quick else case.n_columns
     maps: dict[str, Any] = {
         sampling: RandomFourier(
             bandwidth=bandwidth,
             n_components=n_columns,
             sampling=sampling,
             random_state=0,
-            n_jobs=chosen.jobs,
+            n_jobs=args.jobs,
         ).fit(X)
         for sampling in case.samplings
     }
     gamma = 0.5 / bandwidth**2
     peer = RBFSampler(gamma=gamma, n_components=n_columns, random_state=0).fit(X)
     runs = {name: (lambda own=own: own.transform(X)) for name, own in maps.items()}
-    seconds = interleaved({**runs, "peer": lambda: peer.transform(X)}, chosen.repeats, before=call)
+    seconds = interleaved({**runs, "peer": lambda: peer.transform(X)}, args.repeats, before=call)
     for name, own in maps.items():
         yield {
             "rows": len(X),
@@ -99,8 +99,8 @@ def kernel_error(feature_map: Any, X: NDArray[np.float32], bandwidth: float) -> 
     return float(np.sqrt(np.mean(errors[np.triu_indices(len(X), 1)] ** 2)))
 
 
-def blocks(n_inputs: int, chosen: argparse.Namespace) -> Row:
-    n_rows, n_columns = (2000, 64) if chosen.quick else (50_000, 1024)
+def blocks(n_inputs: int, args: argparse.Namespace) -> Row:
+    n_rows, n_columns = (2000, 64) if args.quick else (50_000, 1024)
     X = stream(0, "rows").standard_normal((n_rows, n_inputs), dtype=np.float32)
     own = RandomFourier(bandwidth=10.0, n_components=n_columns, sampling="iid", random_state=0).fit(
         X
@@ -119,9 +119,7 @@ def blocks(n_inputs: int, chosen: argparse.Namespace) -> Row:
             np.matmul(X[a:b], weights, out=angles[: b - a])
 
     with one_blas_thread():
-        seconds = interleaved(
-            {"ours": computed, "product": multiplied}, chosen.repeats, before=call
-        )
+        seconds = interleaved({"ours": computed, "product": multiplied}, args.repeats, before=call)
     return {
         "rows": n_rows,
         "inputs": n_inputs,
@@ -133,13 +131,13 @@ def blocks(n_inputs: int, chosen: argparse.Namespace) -> Row:
 
 
 def main() -> None:
-    chosen = parse(options(__doc__, repeats=9))
-    report = Report(chosen)
+    args = parse(options(__doc__, repeats=9))
+    report = Report(args)
     for case in CASES:
-        say(f"{case.n_rows:,} x {case.n_inputs}, {case.n_columns:,} columns")
+        print_progress(f"{case.n_rows:,} x {case.n_inputs}, {case.n_columns:,} columns")
         title = f"Features of {case.n_inputs} inputs, {case.n_columns:,} columns, "
-        report.add(title + f"threads of ours: {thread_count(chosen.jobs)}", compare(case, chosen))
-    report.add("Blocks beside the product alone", (blocks(d, chosen) for d in BLOCK_INPUTS))
+        report.add(title + f"threads of ours: {thread_count(args.jobs)}", compare(case, args))
+    report.add("Blocks beside the product alone", (blocks(d, args) for d in BLOCK_INPUTS))
     report.close()
 
 

@@ -45,7 +45,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from benchmarks.common import Report, Row, load_sets, options, parse, rows_to_time, say
+from benchmarks.common import Report, Row, load_sets, options, parse, print_progress, rows_to_time
 from gramless.base.threads import thread_count
 from gramless.features.grids import Grids
 from gramless.kernels import Laplacian
@@ -96,24 +96,24 @@ def open_library(path: Path, n_threads: int) -> ctypes.CDLL:
 
 
 def compare(
-    name: str, X: NDArray[Any], factor: float, library: ctypes.CDLL, chosen: argparse.Namespace
+    name: str, X: NDArray[Any], factor: float, library: ctypes.CDLL, args: argparse.Namespace
 ) -> Row:
     """Time all three on one set of rows and grids, and compare their bins."""
     deviation = X.std(axis=0, dtype=np.float64)
     bandwidth = np.where(deviation > 0, deviation, 1.0) * factor * np.sqrt(X.shape[1])
-    grids = Grids.draw(Laplacian(), bandwidth, 8 if chosen.quick else 64, seed=1)
+    grids = Grids.draw(Laplacian(), bandwidth, 8 if args.quick else 64, seed=1)
     generator = Generator(library, X, grids)
-    codes, known = grids.learn(X, chosen.jobs)
+    codes, known = grids.learn(X, args.jobs)
     same = []
     for run in (generator.from_dense, generator.from_csr):
         run()
         same.append(np.array_equal(generator.codes(), codes))
     runs: dict[str, Callable[[], object]] = {
-        "ours": lambda: grids.learn(X, chosen.jobs),
+        "ours": lambda: grids.learn(X, args.jobs),
         "dense": generator.from_dense,
         "csr": generator.from_csr,
     }
-    seconds = interleaved(runs, chosen.repeats, before=settled)
+    seconds = interleaved(runs, args.repeats, before=settled)
     return {
         "data set": name,
         "rows": len(X),
@@ -130,26 +130,26 @@ def compare(
     }
 
 
-def timed_rows(library: ctypes.CDLL, chosen: argparse.Namespace) -> Iterator[Row]:
-    for data in load_sets(SETS, chosen):
+def timed_rows(library: ctypes.CDLL, args: argparse.Namespace) -> Iterator[Row]:
+    for data in load_sets(SETS, args):
         X, _ = rows_to_time(data)
         for factor in FACTORS:
-            say(f"{data.name}, bandwidth {factor}")
-            yield compare(data.name, X, factor, library, chosen)
+            print_progress(f"{data.name}, bandwidth {factor}")
+            yield compare(data.name, X, factor, library, args)
 
 
 def main() -> None:
     parser = options(__doc__, repeats=9)
     parser.add_argument("--library", default=os.environ.get("RB_GEN_LIBRARY"), type=Path)
-    chosen = parse(parser)
-    report = Report(chosen)
-    if chosen.library is None or not chosen.library.is_file():
-        say("RB_GEN's compiled library is not there: see --help; skipped")
+    args = parse(parser)
+    report = Report(args)
+    if args.library is None or not args.library.is_file():
+        print_progress("RB_GEN's compiled library is not there: see --help; skipped")
     else:
-        n_threads = thread_count(chosen.jobs)
-        library = open_library(chosen.library, n_threads)
+        n_threads = thread_count(args.jobs)
+        library = open_library(args.library, n_threads)
         title = f"Building the codes of training rows, threads of each: {n_threads}"
-        report.add(title, timed_rows(library, chosen))
+        report.add(title, timed_rows(library, args))
     report.close()
 
 

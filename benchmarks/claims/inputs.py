@@ -23,7 +23,7 @@ import _repository  # noqa: F401
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.common import Report, Row, binned_map, options, parse, rmse, say
+from benchmarks.common import Report, Row, binned_map, options, parse, print_progress, rmse
 from gramless import KernelRegressor
 from gramless.base.random import stream
 from gramless.datasets import friedman1
@@ -71,29 +71,31 @@ TRUTHS: dict[str, Callable[[Values, int], Values]] = {
 }
 
 
-def irrelevant(n_inputs: int, chosen: argparse.Namespace) -> Row:
+def irrelevant(n_inputs: int, args: argparse.Namespace) -> Row:
     """Fit to all inputs and to the five that matter; look where the five stand."""
-    n_training, n_test = QUICK_TO_GROW if chosen.quick else (20_000, 10_000)
+    n_training, n_test = QUICK_TO_GROW if args.quick else (20_000, 10_000)
     ranks, errors = [], []
-    for seed in range(chosen.repeats):
+    for seed in range(args.repeats):
         X, y = friedman1(n_training, n_inputs, seed=seed, noise=1.0)
         X_test, truth = friedman1(n_test, n_inputs, seed=TEST_SEED + seed, noise=0.0)
-        whole = KernelRegressor(random_state=seed, n_jobs=chosen.jobs).fit(X, y)
-        five = KernelRegressor(random_state=seed, n_jobs=chosen.jobs).fit(X[:, :N_RELEVANT], y)
+        whole = KernelRegressor(random_state=seed, n_jobs=args.jobs).fit(X, y)
+        five = KernelRegressor(random_state=seed, n_jobs=args.jobs).fit(X[:, :N_RELEVANT], y)
         ranks.append(ranks_of_first(whole.relevance_))
         predicted = whole.predict(X_test), five.predict(X_test[:, :N_RELEVANT])
-        errors.append([rmse(own, truth) for own in predicted])
-        say(f"{n_inputs} inputs, seed {seed}: ranks {ranks[-1]}, RMSE {errors[-1][0]:.4f}")
-    own, alone = np.mean(errors, axis=0).tolist()
+        errors.append([rmse(each, truth) for each in predicted])
+        print_progress(
+            f"{n_inputs} inputs, seed {seed}: ranks {ranks[-1]}, RMSE {errors[-1][0]:.4f}"
+        )
+    error, error_of_five = np.mean(errors, axis=0).tolist()
     return {
         "inputs": n_inputs,
         "rows": n_training,
-        "tables": chosen.repeats,
-        "five on top": sum(max(found) <= N_RELEVANT for found in ranks),
+        "tables": args.repeats,
+        "five on top": sum(max(each) <= N_RELEVANT for each in ranks),
         "worst ranks": " ".join(map(str, max(ranks, key=max))),
-        "RMSE": own,
-        "five alone": alone,
-        "ratio": own / alone,
+        "RMSE": error,
+        "five alone": error_of_five,
+        "ratio": error / error_of_five,
     }
 
 
@@ -113,26 +115,26 @@ def models(seed: int, n_jobs: int | None) -> dict[str, Any]:
     return {"default": make(), "random grids": make(grids="random")}
 
 
-def alike(name: str, n_inputs: int, chosen: argparse.Namespace) -> Row:
-    n_training, n_test = QUICK if chosen.quick else (10_000, 5000)
+def alike(name: str, n_inputs: int, args: argparse.Namespace) -> Row:
+    n_training, n_test = QUICK if args.quick else (10_000, 5000)
     errors: dict[str, list[float]] = {}
-    for seed in range(chosen.repeats):
+    for seed in range(args.repeats):
         rng = stream(seed, "rows", n_inputs)
         X = rng.normal(size=(n_training + n_test, n_inputs))
         truth = TRUTHS[name](X, seed)
         training, test = slice(0, n_training), slice(n_training, None)
         y = truth[training] + NOISE * truth.std() * rng.normal(size=n_training)
-        for kind, model in models(seed, chosen.jobs).items():
+        for kind, model in models(seed, args.jobs).items():
             predicted = model.fit(X[training], y).predict(X[test])
             errors.setdefault(kind, []).append(rmse(predicted, truth[test]) / truth.std())
         told = ", ".join(f"{kind} {own[-1]:.4f}" for kind, own in errors.items())
-        say(f"{name}, {n_inputs} inputs, seed {seed}: {told}")
+        print_progress(f"{name}, {n_inputs} inputs, seed {seed}: {told}")
     means = {kind: mean(own) for kind, own in errors.items()}
     return {
         "truth": name,
         "inputs": n_inputs,
         "rows": n_training,
-        "tables": chosen.repeats,
+        "tables": args.repeats,
         "error": means["default"],
         "random grids": means["random grids"],
         "ratio": means["default"] / means["random grids"],
@@ -149,15 +151,15 @@ def summary(rows: list[Row]) -> Row:
 
 
 def main() -> None:
-    chosen = parse(options(__doc__, repeats=3))
-    report = Report(chosen)
-    many = (8,) if chosen.quick else (50, 200)
-    few = (3,) if chosen.quick else (5, 10, 20, 40)
-    found = [irrelevant(n_inputs, chosen) for n_inputs in many]
+    args = parse(options(__doc__, repeats=3))
+    report = Report(args)
+    many = (8,) if args.quick else (50, 200)
+    few = (3,) if args.quick else (5, 10, 20, 40)
+    found = [irrelevant(n_inputs, args) for n_inputs in many]
     report.add("Five inputs that matter among others, ours and the five alone", found)
     rows = []
     for name in TRUTHS:
-        rows += [alike(name, n_inputs, chosen) for n_inputs in few]
+        rows += [alike(name, n_inputs, args) for n_inputs in few]
         report.add(f"All inputs matter alike: {name}", rows[-len(few) :])
     report.add("Geometric mean of the ratios", [summary(rows)])
     report.close()

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import _repository  # noqa: F401
 import numpy as np
 
-from benchmarks.common import Report, Row, load_sets, parse, rows_to_time, say
+from benchmarks.common import Report, Row, load_sets, parse, print_progress, rows_to_time
 from benchmarks.l1_paths import AlphaPath, Formats, dual_value, formats, largest_alpha, ours
 from benchmarks.l1_peers import compile_all, contenders
 from benchmarks.walks import Goal, race, race_options, relative_gap
@@ -31,21 +31,21 @@ DEPTHS = (30.0, 100.0, 1000.0)
 GRIDS = 256
 GAP = 1e-4
 LONG_TOLERANCE = 1e-6
-MOST_SECONDS = 300.0
+MAX_SECONDS = 300.0
 
 
 def compare(
-    name: str, data: Formats, loss: Loss, depth: float, chosen: argparse.Namespace
+    name: str, data: Formats, loss: Loss, depth: float, args: argparse.Namespace
 ) -> Iterator[Row]:
     """Find each solver's tolerance, then time the solvers in turns."""
     alpha = largest_alpha(data.matrix, data.targets, loss) / depth
     path = AlphaPath(data, loss, np.array([alpha]))
     (problem,) = path.problems()
-    (optimal,) = ours(path, chosen.jobs)(LONG_TOLERANCE)
+    (optimal,) = ours(path, args.jobs)(LONG_TOLERANCE)
     best = problem.value(optimal)
     gap = relative_gap(lambda weights: problem.value(weights[0]), best)
-    goal = Goal(GAP, gap, chosen.seconds)
-    finishes, rows = race(contenders(path, chosen.jobs), goal, chosen.repeats)
+    goal = Goal(GAP, gap, args.seconds)
+    finishes, rows = race(contenders(path, args.jobs), goal, args.repeats)
     for row in rows:
         weights = finishes[row["solver"]].weights
         yield {
@@ -60,22 +60,22 @@ def compare(
 
 
 def main() -> None:
-    parser = race_options(__doc__, 5, SETS, MOST_SECONDS)
+    parser = race_options(__doc__, 5, SETS, MAX_SECONDS)
     parser.add_argument("--losses", nargs="+", choices=LOSSES, default=list(LOSSES))
     parser.add_argument("--depths", nargs="+", type=float, default=DEPTHS)
-    chosen = parse(parser)
-    report = Report(chosen)
-    losses = [LOSSES[name] for name in chosen.losses]
+    args = parse(parser)
+    report = Report(args)
+    losses = [LOSSES[name] for name in args.losses]
     for loss in losses:
-        compile_all(loss, chosen.jobs)
+        compile_all(loss, args.jobs)
     rows: list[Row] = []
-    for known in load_sets(chosen.only, chosen):
-        data = formats(*rows_to_time(known), 16 if chosen.quick else GRIDS, chosen.jobs)
+    for known in load_sets(args.only, args):
+        data = formats(*rows_to_time(known), 16 if args.quick else GRIDS, args.jobs)
         for loss in losses:
-            for depth in chosen.depths:
-                say(f"{known.name}, {loss.name}, largest alpha / {depth:g}")
-                rows.extend(compare(known.name, data, loss, depth, chosen))
-    threads = thread_count(chosen.jobs)
+            for depth in args.depths:
+                print_progress(f"{known.name}, {loss.name}, largest alpha / {depth:g}")
+                rows.extend(compare(known.name, data, loss, depth, args))
+    threads = thread_count(args.jobs)
     report.add(f"Time to a relative gap of {GAP:g}, threads of ours: {threads}", rows)
     report.close()
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import _repository  # noqa: F401
 import numpy as np
 
-from benchmarks.common import Report, Row, load_sets, parse, rows_to_time, say
+from benchmarks.common import Report, Row, load_sets, parse, print_progress, rows_to_time
 from benchmarks.l1_paths import AlphaPath, Formats, dual_value, formats, largest_alpha
 from benchmarks.l1_peers import compile_all, contenders
 from benchmarks.walks import Goal, race, race_options
@@ -30,7 +30,7 @@ GRIDS = 256
 N_ALPHAS = 20
 GAP = 1e-6
 DEPTHS = (100.0,)
-MOST_SECONDS = 300.0
+MAX_SECONDS = 300.0
 
 
 def worst_gap(path: AlphaPath, weights: Vector) -> float:
@@ -43,13 +43,13 @@ def worst_gap(path: AlphaPath, weights: Vector) -> float:
     return max(gaps) / at_zero
 
 
-def compare(name: str, data: Formats, depth: float, chosen: argparse.Namespace) -> Iterator[Row]:
+def compare(name: str, data: Formats, depth: float, args: argparse.Namespace) -> Iterator[Row]:
     """Find each solver's tolerance, then time the solvers in turns."""
     largest = largest_alpha(data.matrix, data.targets, Squared())
-    n_alphas = 5 if chosen.quick else N_ALPHAS
+    n_alphas = 5 if args.quick else N_ALPHAS
     path = AlphaPath(data, Squared(), np.geomspace(largest, largest / depth, n_alphas))
-    goal = Goal(GAP, lambda weights: worst_gap(path, weights), chosen.seconds)
-    finishes, rows = race(contenders(path, chosen.jobs), goal, chosen.repeats)
+    goal = Goal(GAP, lambda weights: worst_gap(path, weights), args.seconds)
+    finishes, rows = race(contenders(path, args.jobs), goal, args.repeats)
     for row in rows:
         weights = finishes[row["solver"]].weights
         yield {
@@ -62,20 +62,20 @@ def compare(name: str, data: Formats, depth: float, chosen: argparse.Namespace) 
 
 
 def main() -> None:
-    parser = race_options(__doc__, 3, SETS, MOST_SECONDS)
+    parser = race_options(__doc__, 3, SETS, MAX_SECONDS)
     parser.add_argument(
         "--depths", nargs="+", type=float, default=DEPTHS, help="largest over smallest alpha"
     )
-    chosen = parse(parser)
-    report = Report(chosen)
-    compile_all(Squared(), chosen.jobs)
-    tables: dict[float, list[Row]] = {depth: [] for depth in chosen.depths}
-    for known in load_sets(chosen.only, chosen):
-        data = formats(*rows_to_time(known), 16 if chosen.quick else GRIDS, chosen.jobs)
+    args = parse(parser)
+    report = Report(args)
+    compile_all(Squared(), args.jobs)
+    tables: dict[float, list[Row]] = {depth: [] for depth in args.depths}
+    for known in load_sets(args.only, args):
+        data = formats(*rows_to_time(known), 16 if args.quick else GRIDS, args.jobs)
         for depth, rows in tables.items():
-            say(f"{known.name}, to the largest alpha / {depth:g}")
-            rows.extend(compare(known.name, data, depth, chosen))
-    threads = thread_count(chosen.jobs)
+            print_progress(f"{known.name}, to the largest alpha / {depth:g}")
+            rows.extend(compare(known.name, data, depth, args))
+    threads = thread_count(args.jobs)
     for depth, rows in tables.items():
         title = (
             f"Path to the largest alpha / {depth:g}, gaps of {GAP:g}, threads of ours: {threads}"

@@ -20,7 +20,7 @@ from benchmarks.common import (
     made_up,
     options,
     parse,
-    say,
+    print_progress,
     scalar_bandwidth,
 )
 from gramless import KernelClassifier, KernelRegressor, RandomBinning
@@ -36,7 +36,7 @@ WARM_CALLS, CALLS = 20, 1000
 
 
 def fitted(n_rows: int, n_grids: int, n_jobs: int | None) -> KernelRegressor:
-    say(f"fitting {n_grids} grids to {n_rows:,} rows")
+    print_progress(f"fitting {n_grids} grids to {n_rows:,} rows")
     X, y = made_up(n_rows, COLUMNS)
     model = KernelRegressor(
         RandomBinning(n_grids=n_grids),
@@ -51,7 +51,7 @@ def fitted(n_rows: int, n_grids: int, n_jobs: int | None) -> KernelRegressor:
 
 
 def fitted_by_default(data: Dataset, n_jobs: int | None) -> KernelClassifier:
-    say(f"a default fit to {data.name}")
+    print_progress(f"a default fit to {data.name}")
     rows = slice(0, DEFAULT_ROWS)
     model = KernelClassifier(random_state=0, n_jobs=n_jobs)
     return model.fit(data.X_train[rows], data.y_train[rows])
@@ -81,9 +81,9 @@ def one_row(what: str, model: Machine, X: NDArray) -> Row:
     }
 
 
-def batch(model: KernelRegressor, n_rows: int, chosen: argparse.Namespace) -> Row:
+def batch(model: KernelRegressor, n_rows: int, args: argparse.Namespace) -> Row:
     X = made_up(n_rows, COLUMNS)[0]
-    seconds = interleaved({"predict": lambda: model.predict(X)}, chosen.repeats)["predict"]
+    seconds = interleaved({"predict": lambda: model.predict(X)}, args.repeats)["predict"]
     return {
         "grids": model.features_.n_grids,
         "inputs": COLUMNS,
@@ -95,20 +95,20 @@ def batch(model: KernelRegressor, n_rows: int, chosen: argparse.Namespace) -> Ro
 
 
 def main() -> None:
-    chosen = parse(options(__doc__, repeats=9))
-    report = Report(chosen)
-    n_training, n_rows = (2000, 5000) if chosen.quick else (TRAINING_ROWS, 1_000_000)
-    grids = (32, 8) if chosen.quick else (512, 64)
-    model = fitted(n_training, grids[0], chosen.jobs)
-    n_calls = 50 if chosen.quick else CALLS
+    args = parse(options(__doc__, repeats=9))
+    report = Report(args)
+    n_training, n_rows = (2000, 5000) if args.quick else (TRAINING_ROWS, 1_000_000)
+    grids = (32, 8) if args.quick else (512, 64)
+    model = fitted(n_training, grids[0], args.jobs)
+    n_calls = 50 if args.quick else CALLS
     new = made_up(TRAINING_ROWS + n_calls, COLUMNS)[0][TRAINING_ROWS:]
     rows = [one_row("random grids", model, new)]
-    for data in load_sets(["ijcnn1"], chosen):
+    for data in load_sets(["ijcnn1"], args):
         new = np.asarray(data.X_test[:n_calls])
-        rows.append(one_row("default, ijcnn1", fitted_by_default(data, chosen.jobs), new))
+        rows.append(one_row("default, ijcnn1", fitted_by_default(data, args.jobs), new))
     report.add("One row at a time", rows)
-    model = fitted(n_training, grids[1], chosen.jobs)
-    report.add("A batch", [batch(model, n_rows, chosen)])
+    model = fitted(n_training, grids[1], args.jobs)
+    report.add("A batch", [batch(model, n_rows, args)])
     report.close()
 
 

@@ -31,8 +31,8 @@ from benchmarks.common import (
     options,
     parse,
     part_of,
+    print_progress,
     save_picture,
-    say,
 )
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks
@@ -52,7 +52,7 @@ LOSSES = (Squared(), SquaredHinge())
 ALPHA = 1e-4
 ROWS, GRIDS = 10_000, 64
 FOURIER_ROWS, FOURIER_FEATURES = 2000, 64
-MOST_AT_ONCE = 1024
+MAX_AT_ONCE = 1024
 GAP = 1e-3
 SEEDS = {"bins": 9, "fourier": 3}
 """With one seed the epochs of L1 problems vary by a fifth."""
@@ -89,26 +89,26 @@ class Setting:
         return epochs_to_gap(self.problem, self.stored, best, GAP, at_once, seed)[0]
 
 
-def binned(data: Dataset, chosen: argparse.Namespace) -> BinnedMatrix:
-    n_grids = 8 if chosen.quick else GRIDS
-    return binned_map(data.X_train, n_grids, chosen.jobs).fit_matrix(data.X_train)
+def binned(data: Dataset, args: argparse.Namespace) -> BinnedMatrix:
+    n_grids = 8 if args.quick else GRIDS
+    return binned_map(data.X_train, n_grids, args.jobs).fit_matrix(data.X_train)
 
 
-def fourier(data: Dataset, chosen: argparse.Namespace) -> DenseMatrix:
+def fourier(data: Dataset, args: argparse.Namespace) -> DenseMatrix:
     """Draw features of a Gaussian kernel, of the bandwidth that the bins have."""
     X, rng = data.X_train[:FOURIER_ROWS], stream(0, "fourier")
-    n_features = 8 if chosen.quick else FOURIER_FEATURES
+    n_features = 8 if args.quick else FOURIER_FEATURES
     bandwidth = np.broadcast_to(bandwidths(data.X_train), X.shape[1])
     frequencies = rng.normal(size=(X.shape[1], n_features)) / bandwidth[:, None]
     phases = rng.uniform(0.0, 2.0 * np.pi, n_features)
     return DenseMatrix(np.sqrt(2.0 / n_features) * np.cos(np.asarray(X @ frequencies) + phases))
 
 
-def settings(data: Dataset, chosen: argparse.Namespace) -> Iterator[Setting]:
+def settings(data: Dataset, args: argparse.Namespace) -> Iterator[Setting]:
     targets = numeric_targets(data.y_train)
     made: dict[str, FeatureMatrix] = {
-        "bins": binned(data, chosen),
-        "fourier": fourier(data, chosen),
+        "bins": binned(data, args),
+        "fourier": fourier(data, args),
     }
     for features, matrix in made.items():
         for loss in LOSSES:
@@ -116,15 +116,15 @@ def settings(data: Dataset, chosen: argparse.Namespace) -> Iterator[Setting]:
             yield Setting(data.name, features, problem, StoredColumns.of(problem))
 
 
-def speed_ups(setting: Setting, chosen: argparse.Namespace) -> list[Row]:
+def speed_ups(setting: Setting, args: argparse.Namespace) -> list[Row]:
     """Measure the epochs for 1, 2, 4, ... steps at once, several runs side by side."""
     best = LONG_RUN.solve(setting.problem).history[-1]["objective"]
-    most = min(MOST_AT_ONCE, setting.problem.matrix.shape[1])
+    most = min(MAX_AT_ONCE, setting.problem.matrix.shape[1])
     at_once = [2**k for k in range(most.bit_length())]
-    seeds = range(1 if chosen.quick else SEEDS[setting.features])
+    seeds = range(1 if args.quick else SEEDS[setting.features])
     # The slowest first: no thread is left alone with it.
     runs = [(tau, seed) for tau in at_once[::-1] for seed in seeds]
-    epochs_of = map_blocks(partial(setting.epochs, best), runs, chosen.jobs)
+    epochs_of = map_blocks(partial(setting.epochs, best), runs, args.jobs)
     found = np.reshape(epochs_of, (len(at_once), len(seeds)))[::-1]
     medians = [None if np.isnan(own).any() else float(np.median(own)) for own in found]
     rows = []
@@ -189,18 +189,18 @@ def draw(rows: list[Row], path: Path) -> None:
 def main() -> None:
     parser = options(__doc__, repeats=1, sets=SETS)
     parser.add_argument("--picture", type=Path, help="draw the curves into this file")
-    chosen = parse(parser)
-    report = Report(chosen)
+    args = parse(parser)
+    report = Report(args)
     found: list[Row] = []
-    for data in load_sets(chosen.only, chosen):
-        for setting in settings(part_of(data, ROWS, 1), chosen):
-            say(f"{data.name}, {setting.features}, {setting.problem.loss.name}")
-            found.extend(speed_ups(setting, chosen))
+    for data in load_sets(args.only, args):
+        for setting in settings(part_of(data, ROWS, 1), args):
+            print_progress(f"{data.name}, {setting.features}, {setting.problem.loss.name}")
+            found.extend(speed_ups(setting, args))
     report.add(f"Speed-up in steps to a gap of {GAP:g}, alpha {ALPHA:g}", found)
     report.add(f"The claim for bins: never below {CLAIMED_RATIO} of the law", extremes(found))
     report.close()
-    if chosen.picture:
-        draw(found, chosen.picture)
+    if args.picture:
+        draw(found, args.picture)
 
 
 if __name__ == "__main__":

@@ -30,12 +30,12 @@ from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from benchmarks.common import Report, Row, options, parse, say
+from benchmarks.common import Report, Row, options, parse, print_progress
 from benchmarks.package_tables import Table, keel_tables, r_tables
 from gramless import KernelClassifier, KernelRegressor
 
 OURS = "gramless"
-MOST_JUDGING, LEAST_JUDGING = 3000, 100
+MAX_JUDGING, MIN_JUDGING = 3000, 100
 ADDED = 0.003
 
 
@@ -66,17 +66,17 @@ def judged(table: Table, n_rows: int, seed: int, jobs: int | None) -> dict[str, 
     """Return error and seconds of each method, None if a table is too small or says nothing."""
     _, X, y, of_classes = table
     order = np.random.default_rng(seed).permutation(len(y))
-    training, judging = order[:n_rows], order[n_rows : n_rows + MOST_JUDGING]
+    training, judging = order[:n_rows], order[n_rows : n_rows + MAX_JUDGING]
     known, new = y[training], y[judging]
-    if len(judging) < LEAST_JUDGING or (known == known[0]).all():
+    if len(judging) < MIN_JUDGING or (known == known[0]).all():
         return None
     if of_classes and min(np.unique(known, return_counts=True)[1]) < 2:
         return None
     found = {}
     for name, method in methods(of_classes, seed, jobs).items():
-        begun = perf_counter()
+        started = perf_counter()
         method.fit(X.iloc[training], known)
-        seconds, predicted = perf_counter() - begun, method.predict(X.iloc[judging])
+        seconds, predicted = perf_counter() - started, method.predict(X.iloc[judging])
         if of_classes:
             error = float(np.mean(predicted != new))
         else:
@@ -116,16 +116,16 @@ def ratio(first: list[float], second: list[float]) -> float:
 
 
 def measure(
-    tables: list[Table], sizes: list[int], title: str, report: Report, chosen: argparse.Namespace
+    tables: list[Table], sizes: list[int], title: str, report: Report, args: argparse.Namespace
 ) -> None:
     rows: list[Row] = []
     for n_rows in sizes:
         found: dict[str, list[dict[str, Row]]] = {}
         for table in tables:
-            runs = [judged(table, n_rows, seed, chosen.jobs) for seed in range(chosen.repeats)]
+            runs = [judged(table, n_rows, seed, args.jobs) for seed in range(args.repeats)]
             if known := [run for run in runs if run is not None]:
                 found[table[0]] = known
-        say(f"{title}, {n_rows} rows: {len(found)} tables")
+        print_progress(f"{title}, {n_rows} rows: {len(found)} tables")
         if found:
             rows += summarised(found, f"{n_rows}")
     report.add(title, rows)
@@ -135,18 +135,18 @@ def main() -> None:
     parser = options(__doc__, repeats=1)
     parser.add_argument("--chosen", action="store_true", help="the tables that chose")
     parser.add_argument("--rows", nargs="*", type=int, default=[20, 50, 100, 250, 1000, 4000])
-    chosen = parse(parser)
+    args = parse(parser)
     warnings.simplefilter("ignore")
-    report = Report(chosen)
+    report = Report(args)
     for title, source in (("R's tables", r_tables), ("KEEL's tables", keel_tables)):
         try:
             tables = sorted(source(), key=lambda table: f"{table[0]}.")
         except ModuleNotFoundError as absent:
-            say(f"{title}: {absent.name} is not installed, skipped")
+            print_progress(f"{title}: {absent.name} is not installed, skipped")
             continue
-        own = tables[0 if chosen.chosen else 1 :: 2]
-        own = own[:3] if chosen.quick else own
-        measure(own, [60] if chosen.quick else chosen.rows, title, report, chosen)
+        own = tables[0 if args.chosen else 1 :: 2]
+        own = own[:3] if args.quick else own
+        measure(own, [60] if args.quick else args.rows, title, report, args)
     report.close()
 
 

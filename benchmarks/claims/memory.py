@@ -24,8 +24,8 @@ from benchmarks.common import (
     numeric_targets,
     options,
     parse,
+    print_progress,
     rows_to_time,
-    say,
     scalar_bandwidth,
     scipy_csr,
 )
@@ -38,9 +38,9 @@ FIT_ONCE = Path(__file__).with_name("_fit_once.py")
 COLUMNS = 20
 
 
-def bytes_a_nonzero(name: str, X: np.ndarray, n_grids: int, chosen: argparse.Namespace) -> Row:
+def bytes_a_nonzero(name: str, X: np.ndarray, n_grids: int, args: argparse.Namespace) -> Row:
     """Count what the matrix holds, and what SciPy's CSR of it does."""
-    feature_map = binned_map(X, n_grids, chosen.jobs)
+    feature_map = binned_map(X, n_grids, args.jobs)
     matrix = feature_map.fit_matrix(X)
     csr = scipy_csr(matrix)
     held = csr.data.nbytes + csr.indices.nbytes + csr.indptr.nbytes
@@ -54,7 +54,7 @@ def bytes_a_nonzero(name: str, X: np.ndarray, n_grids: int, chosen: argparse.Nam
     }
 
 
-def job(X: np.ndarray, n_grids: int, chosen: argparse.Namespace) -> Row:
+def job(X: np.ndarray, n_grids: int, args: argparse.Namespace) -> Row:
     return {
         "task": "binary",
         "grids": n_grids,
@@ -62,24 +62,24 @@ def job(X: np.ndarray, n_grids: int, chosen: argparse.Namespace) -> Row:
         "alpha": ALPHA,
         "tol": 3e-3,
         "max_iter": 100,
-        "jobs": chosen.jobs,
+        "jobs": args.jobs,
     }
 
 
-def jobs(chosen: argparse.Namespace, folder: Path) -> Iterator[tuple[str, int, Row]]:
+def jobs(args: argparse.Namespace, folder: Path) -> Iterator[tuple[str, int, Row]]:
     """Yield the name, the number of rows and the job of each fit."""
-    grids = (8,) if chosen.quick else (64, 256)
-    for data in load_sets(["covtype_1vs2_169k"], chosen):
+    grids = (8,) if args.quick else (64, 256)
+    for data in load_sets(["covtype_1vs2_169k"], args):
         X, y = rows_to_time(data)
         files = {"inputs": str(folder / "X.npy"), "targets": str(folder / "y.npy")}
         # The child reads plain arrays, so that a reader's own memory is not counted.
         np.save(files["inputs"], X)
         np.save(files["targets"], numeric_targets(y))
-        yield data.name, len(X), {**job(X, grids[-1], chosen), **files}
-    n_rows = 3000 if chosen.quick else 1_000_000
+        yield data.name, len(X), {**job(X, grids[-1], args), **files}
+    n_rows = 3000 if args.quick else 1_000_000
     X = made_up(min(n_rows, 100_000), COLUMNS)[0]
     for n_grids in grids:
-        yield "made up", n_rows, {**job(X, n_grids, chosen), "made_up": [n_rows, COLUMNS]}
+        yield "made up", n_rows, {**job(X, n_grids, args), "made_up": [n_rows, COLUMNS]}
 
 
 def judge(name: str, n_rows: int, work: Row, repeats: int) -> Row:
@@ -102,20 +102,18 @@ def judge(name: str, n_rows: int, work: Row, repeats: int) -> Row:
 
 
 def main() -> None:
-    chosen = parse(options(__doc__, repeats=3))
-    report = Report(chosen)
+    args = parse(options(__doc__, repeats=3))
+    report = Report(args)
     with tempfile.TemporaryDirectory() as folder:
         fits = []
-        for name, n_rows, work in jobs(chosen, Path(folder)):
-            say(f"{name}, {work['grids']} grids")
-            fits.append(judge(name, n_rows, work, chosen.repeats))
+        for name, n_rows, work in jobs(args, Path(folder)):
+            print_progress(f"{name}, {work['grids']} grids")
+            fits.append(judge(name, n_rows, work, args.repeats))
     report.add("Peak memory of a fit above the baseline", fits)
-    n_rows, n_grids = (3000, 8) if chosen.quick else (1_000_000, 64)
-    tables = [(data.name, rows_to_time(data)[0]) for data in load_sets(SETS, chosen)]
+    n_rows, n_grids = (3000, 8) if args.quick else (1_000_000, 64)
+    tables = [(data.name, rows_to_time(data)[0]) for data in load_sets(SETS, args)]
     tables.append(("made up", made_up(n_rows, COLUMNS)[0]))
-    report.add(
-        "Bytes a non-zero", [bytes_a_nonzero(name, X, n_grids, chosen) for name, X in tables]
-    )
+    report.add("Bytes a non-zero", [bytes_a_nonzero(name, X, n_grids, args) for name, X in tables])
     report.close()
 
 

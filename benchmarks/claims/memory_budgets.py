@@ -12,7 +12,7 @@ from pathlib import Path
 import _repository  # noqa: F401
 from _fit_in_memory import KINDS
 
-from benchmarks.common import Report, Row, options, parse, say
+from benchmarks.common import Report, Row, options, parse, print_progress
 from harness.process import run_script
 
 SHAPES = ((3000, 2000), (50_000, 20), (200_000, 10), (5000, 100))
@@ -36,7 +36,7 @@ def measure(
     cell = f"{fit['peak'] / 1e6:.0f}/{limit(budget) / 1e6:.0f}"
     if fit["refused"]:
         cell += " refused"
-    say(f"{kind}, {shape[0]} x {shape[1]}: {cell} {fit['refused'] or fit['limits']}")
+    print_progress(f"{kind}, {shape[0]} x {shape[1]}: {cell} {fit['refused'] or fit['limits']}")
     return cell, fit["peak"] <= limit(budget)
 
 
@@ -46,17 +46,17 @@ def main() -> None:
     parser.add_argument("--shapes", nargs="+", help="such as 5000x100")
     parser.add_argument("--budgets", nargs="+", type=int, default=BUDGETS, help="in MB")
     parser.add_argument("--by-variable", action="store_true", help="set GRAMLESS_MEMORY_LIMIT")
-    chosen = parse(parser)
-    report = Report(chosen)
-    shapes = [tuple(map(int, each.split("x"))) for each in chosen.shapes or ()]
+    args = parse(parser)
+    report = Report(args)
+    shapes = [tuple(map(int, each.split("x"))) for each in args.shapes or ()]
     n_beyond = 0
-    for n_rows, n_columns in shapes or (QUICK_SHAPES if chosen.quick else SHAPES):
+    for n_rows, n_columns in shapes or (QUICK_SHAPES if args.quick else SHAPES):
         rows: list[Row] = []
-        for kind in chosen.kinds:
+        for kind in args.kinds:
             row: Row = {"kind": kind}
-            for budget in chosen.budgets:
+            for budget in args.budgets:
                 cell, holds = measure(
-                    kind, (n_rows, n_columns), 1e6 * budget, chosen.by_variable, chosen.jobs
+                    kind, (n_rows, n_columns), 1e6 * budget, args.by_variable, args.jobs
                 )
                 row[f"{budget} MB"] = cell if holds else f"{cell} BEYOND"
                 n_beyond += not holds

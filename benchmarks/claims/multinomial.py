@@ -29,12 +29,12 @@ from benchmarks.common import (
     load_sets,
     parse,
     part_of,
-    say,
+    print_progress,
     scipy_csr,
 )
 from benchmarks.held_back import choose_alpha
 from benchmarks.walks import (
-    MOST_ITERATIONS,
+    MAX_ITERATIONS,
     Contender,
     Goal,
     logistic_regression,
@@ -60,7 +60,7 @@ GRIDS = 256
 GAP = 1e-4
 LONG_TOLERANCE = 1e-6
 SOLVE_TOLERANCE = 1e-3
-MOST_SECONDS = 600.0
+MAX_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
@@ -83,19 +83,19 @@ class Binned:
         return cls(training, feature_map.feature_matrix(data.X_test), targets, labels, test_labels)
 
 
-def compare(name: str, binned: Binned, chosen: argparse.Namespace) -> Iterator[Row]:
+def compare(name: str, binned: Binned, args: argparse.Namespace) -> Iterator[Row]:
     """Find each solver's tolerance, then time the solvers in turns."""
     csr = scipy_csr(binned.training)
     for alpha in ALPHAS:
-        say(f"{name}, alpha {alpha}")
+        print_progress(f"{name}, alpha {alpha}")
         problem = Problem(binned.training, binned.targets, L2(alpha), Multinomial())
-        best = problem.value(newton_cg(problem, chosen.jobs)(LONG_TOLERANCE))
-        goal = Goal(GAP, relative_gap(problem.value, best), chosen.seconds)
+        best = problem.value(newton_cg(problem, args.jobs)(LONG_TOLERANCE))
+        goal = Goal(GAP, relative_gap(problem.value, best), args.seconds)
         contenders = {
-            "ours": Contender(newton_cg(problem, chosen.jobs), guarded=False),
+            "ours": Contender(newton_cg(problem, args.jobs), guarded=False),
             "lbfgs": Contender(logistic_regression(csr, binned.labels, alpha, "lbfgs"), first=1e-4),
         }
-        _, rows = race(contenders, goal, chosen.repeats)
+        _, rows = race(contenders, goal, args.repeats)
         for row in rows:
             yield {
                 "data set": name,
@@ -107,10 +107,10 @@ def compare(name: str, binned: Binned, chosen: argparse.Namespace) -> Iterator[R
             }
 
 
-def judge(name: str, binned: Binned, loss: Loss, chosen: argparse.Namespace) -> Row:
+def judge(name: str, binned: Binned, loss: Loss, args: argparse.Namespace) -> Row:
     """Choose alpha on rows held back, fit all rows, and count the wrong test rows."""
     kind = NewtonCG if isinstance(loss, Multinomial) else ConjugateGradient
-    solver = kind(tol=SOLVE_TOLERANCE, max_iter=MOST_ITERATIONS, n_jobs=chosen.jobs)
+    solver = kind(tol=SOLVE_TOLERANCE, max_iter=MAX_ITERATIONS, n_jobs=args.jobs)
 
     def wrong(responses: Vector, rows: NDArray[np.intp]) -> float:
         return float(np.mean(responses.argmax(axis=1) != binned.labels[rows]))
@@ -131,18 +131,18 @@ def judge(name: str, binned: Binned, loss: Loss, chosen: argparse.Namespace) -> 
 
 
 def main() -> None:
-    parser = race_options(__doc__, 3, SETS, MOST_SECONDS)
+    parser = race_options(__doc__, 3, SETS, MAX_SECONDS)
     parser.add_argument("--rows", type=int, help="training rows at most, drawn at random")
-    chosen = parse(parser)
-    report = Report(chosen)
+    args = parse(parser)
+    report = Report(args)
     times: list[Row] = []
     errors: list[Row] = []
-    for data in load_sets(chosen.only, chosen):
-        part = part_of(data, chosen.rows or len(data.y_train), len(data.y_test))
-        binned = Binned.of(part, 16 if chosen.quick else GRIDS, chosen.jobs)
-        errors += [judge(data.name, binned, loss, chosen) for loss in (Multinomial(), Squared())]
-        times += compare(data.name, binned, chosen)
-    threads = thread_count(chosen.jobs)
+    for data in load_sets(args.only, args):
+        part = part_of(data, args.rows or len(data.y_train), len(data.y_test))
+        binned = Binned.of(part, 16 if args.quick else GRIDS, args.jobs)
+        errors += [judge(data.name, binned, loss, args) for loss in (Multinomial(), Squared())]
+        times += compare(data.name, binned, args)
+    threads = thread_count(args.jobs)
     report.add(f"Time to a relative gap of {GAP:g}, threads of ours: {threads}", times)
     report.add("Test errors", errors)
     report.close()

@@ -14,7 +14,7 @@ import _repository  # noqa: F401
 import numpy as np
 import pandas as pd
 
-from benchmarks.common import Report, Row, options, parse, say
+from benchmarks.common import Report, Row, options, parse, print_progress
 from gramless import KernelRegressor
 
 ROWS = (5, 8, 10, 15, 20, 30, 45, 60)
@@ -50,10 +50,10 @@ def ratio(kind: str, n_rows: int, other_weight: float, seed: int, jobs: int | No
 def main() -> None:
     parser = options(__doc__, repeats=40, quick_repeats=2)
     parser.add_argument("--rows", nargs="*", type=int, default=ROWS)
-    chosen = parse(parser)
+    args = parse(parser)
     warnings.simplefilter("ignore")
-    report = Report(chosen)
-    sizes = (15,) if chosen.quick else chosen.rows
+    report = Report(args)
+    sizes = (15,) if args.quick else args.rows
     for kind in INPUTS:
         rows: list[Row] = []
         for name, other_weight in WEIGHTS.items():
@@ -61,14 +61,14 @@ def main() -> None:
                 if other_weight < 1.0 and n_rows <= N_WEIGHTED:
                     continue
                 ratios = [
-                    ratio(kind, n_rows, other_weight, seed, chosen.jobs)
-                    for seed in range(chosen.repeats)
+                    ratio(kind, n_rows, other_weight, seed, args.jobs)
+                    for seed in range(args.repeats)
                 ]
                 mean = float(np.exp(np.mean(np.log(ratios))))
                 rows.append(
                     {"weights": name, "rows": n_rows, "mean ratio": mean, "worst": max(ratios)}
                 )
-            say(f"{kind} inputs, weights: {name}")
+            print_progress(f"{kind} inputs, weights: {name}")
         report.add(f"{kind} inputs", rows)
     report.close()
 

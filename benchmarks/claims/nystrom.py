@@ -33,8 +33,8 @@ from benchmarks.common import (
     options,
     parse,
     part_of,
+    print_progress,
     rmse,
-    say,
 )
 from gramless.base.random import stream
 from gramless.base.threads import thread_count
@@ -172,7 +172,7 @@ class TheirsInSingle(Theirs):
     dtype = np.float32
 
 
-def compare(data: Dataset, n_landmarks: int, chosen: argparse.Namespace) -> Iterator[Row]:
+def compare(data: Dataset, n_landmarks: int, args: argparse.Namespace) -> Iterator[Row]:
     """Run all contenders in turns."""
     kinds = {
         "ours": Ours,
@@ -183,12 +183,12 @@ def compare(data: Dataset, n_landmarks: int, chosen: argparse.Namespace) -> Iter
     small = Table.of(part_of(data, 400, 100))
     table = Table.of(data)
     for kind in kinds.values():
-        kind(small, 50, chosen.jobs).run(seed=0)
-    found = {name: kind(table, n_landmarks, chosen.jobs) for name, kind in kinds.items()}
-    for repeat in range(chosen.repeats):
+        kind(small, 50, args.jobs).run(seed=0)
+    found = {name: kind(table, n_landmarks, args.jobs) for name, kind in kinds.items()}
+    for repeat in range(args.repeats):
         for name in list(found)[:: -1 if repeat % 2 else 1]:
             found[name].run(seed=repeat)
-            say(
+            print_progress(
                 f"{data.name}, {n_landmarks} landmarks, {name}: {found[name].fit_seconds[-1]:.3g} s"
             )
     ours = found["ours"]
@@ -213,13 +213,13 @@ def compare(data: Dataset, n_landmarks: int, chosen: argparse.Namespace) -> Iter
 def main() -> None:
     parser = options(__doc__, repeats=3, sets=SETS)
     parser.add_argument("--landmarks", nargs="+", type=int, help="default 1000 4000")
-    chosen = parse(parser)
-    report = Report(chosen)
+    args = parse(parser)
+    report = Report(args)
     rows: list[Row] = []
-    for data in load_sets(chosen.only, chosen):
-        for n_landmarks in chosen.landmarks or ((50, 100) if chosen.quick else LANDMARKS):
-            rows.extend(compare(data, n_landmarks, chosen))
-    threads = thread_count(chosen.jobs)
+    for data in load_sets(args.only, args):
+        for n_landmarks in args.landmarks or ((50, 100) if args.quick else LANDMARKS):
+            rows.extend(compare(data, n_landmarks, args))
+    threads = thread_count(args.jobs)
     report.add(f"Nyström and ridge, alpha {ALPHA:g}, threads of ours: {threads}", rows)
     report.close()
 

@@ -77,23 +77,23 @@ def error(predicted: Array, truth: Array, labels: Array | None) -> float:
     return float(log_loss(labels, predicted) - log_loss(labels, expit(3.0 * truth)))
 
 
-def compare(n: int, n_inputs: int, noise: float | None, degree: int, chosen: Any) -> Row:
+def compare(n: int, n_inputs: int, noise: float | None, degree: int, args: Any) -> Row:
     """Return the errors of all methods; two classes where the noise is None."""
     found: dict[str, list[float]] = {}
-    for seed in range(chosen.repeats):
+    for seed in range(args.repeats):
         X, truth = polynomial(n + N_TEST, n_inputs, degree, seed)
         rng = np.random.default_rng((2027, seed))
         if noise is None:
             y = (rng.uniform(size=len(truth)) < expit(3.0 * truth)).astype(int)
         else:
             y = truth + noise * rng.normal(size=len(truth))
-        for name, fit in methods(degree, noise is None, seed, chosen.jobs).items():
-            begun = perf_counter()
+        for name, fit in methods(degree, noise is None, seed, args.jobs).items():
+            started = perf_counter()
             try:
                 predict = fit(X[:n], y[:n])
             except ImportError:
                 continue
-            found.setdefault(f"{name} s", []).append(perf_counter() - begun)
+            found.setdefault(f"{name} s", []).append(perf_counter() - started)
             labels = y[n:] if noise is None else None
             found.setdefault(name, []).append(error(predict(X[n:]), truth[n:], labels))
     told = {name: float(np.mean(values)) for name, values in sorted(found.items())}
@@ -102,12 +102,12 @@ def compare(n: int, n_inputs: int, noise: float | None, degree: int, chosen: Any
 
 
 def main() -> None:
-    chosen = parse(options(__doc__, repeats=3))
-    report = Report(chosen)
-    sizes = (1000,) if chosen.quick else (1000, 5000, 20_000)
+    args = parse(options(__doc__, repeats=3))
+    report = Report(args)
+    sizes = (1000,) if args.quick else (1000, 5000, 20_000)
     for degree, title in ((1, "Linear functions"), (2, "Quadratic functions")):
         cases = product(sizes, SHAPES)
-        rows = [compare(n, *shape, degree, chosen) for n, shape in cases]
+        rows = [compare(n, *shape, degree, args) for n, shape in cases]
         report.add(title, rows)
     report.close()
 

@@ -22,7 +22,7 @@ from benchmarks.common import (
     load_sets,
     options,
     parse,
-    say,
+    print_progress,
     stopped_lightgbm,
     summary_of_ratios,
 )
@@ -36,7 +36,7 @@ REAL = {
     "protein_casp": "tweedie",
     "cpu_act": "poisson",
 }
-MOST_ROWS = 20_000
+MAX_ROWS = 20_000
 LEAST = 1e-9
 """Predictions of methods without a log link count as so much of the mean at least."""
 
@@ -59,18 +59,18 @@ def made_up(n_rows: int) -> Iterator[Table]:
     yield "sums of claims", "tweedie", X, sums
 
 
-def tables(chosen: Any) -> Iterator[Table]:
-    yield from made_up(1200 if chosen.quick else 8000)
+def tables(args: Any) -> Iterator[Table]:
+    yield from made_up(1200 if args.quick else 8000)
     try:
         from statsmodels.datasets import randhie
     except ImportError:
-        say("statsmodels is not installed: randhie skipped")
+        print_progress("statsmodels is not installed: randhie skipped")
     else:
         frame = randhie.load_pandas().data
         X = frame.drop(columns="mdvis").to_numpy(float)
         yield "randhie", "poisson", X, frame["mdvis"].to_numpy(float)
-    for data in load_sets(REAL, chosen):
-        X, y = np.asarray(data.X_train)[:MOST_ROWS], np.asarray(data.y_train, float)[:MOST_ROWS]
+    for data in load_sets(REAL, args):
+        X, y = np.asarray(data.X_train)[:MAX_ROWS], np.asarray(data.y_train, float)[:MAX_ROWS]
         usable = y > 0 if REAL[data.name] == "gamma" else y >= 0
         yield data.name, REAL[data.name], X[usable], y[usable]
 
@@ -116,10 +116,10 @@ def compare(table: Table, repeats: int, n_jobs: int | None) -> Row:
         order = np.random.default_rng(seed).permutation(len(y))
         train, test = np.split(order, [int(0.75 * len(y))])
         for key, own in (("s", loss), ("squares s", "squared")):
-            begun = perf_counter()
+            started = perf_counter()
             model = KernelRegressor(loss=own, random_state=seed, n_jobs=n_jobs)
             model.fit(X[train], y[train])
-            found[key].append(perf_counter() - begun)
+            found[key].append(perf_counter() - started)
             if own == loss:
                 found["gramless"].append(deviance(loss, y[test], model.predict(X[test])))
         for peer, fit in PEERS.items():
@@ -135,10 +135,10 @@ def compare(table: Table, repeats: int, n_jobs: int | None) -> Row:
 
 
 def main() -> None:
-    chosen = parse(options(__doc__, repeats=2))
-    report, rows = Report(chosen), []
-    for table in tables(chosen):
-        rows.append(compare(table, chosen.repeats, chosen.jobs))
+    args = parse(options(__doc__, repeats=2))
+    report, rows = Report(args), []
+    for table in tables(args):
+        rows.append(compare(table, args.repeats, args.jobs))
         report.add(table[0], rows[-1:])
     report.add("All tables: mean deviance of the test rows", rows)
     told = {

@@ -24,8 +24,8 @@ from benchmarks.common import (
     options,
     parse,
     part_of,
+    print_progress,
     rows_to_time,
-    say,
 )
 from gramless.base.threads import thread_count
 from gramless.features.fourier import RandomFourier
@@ -45,9 +45,9 @@ SETS = ("ijcnn1", "nyc_taxi_green_349k")
 MADE_UP = "made up"
 SHARE = 0.5
 ALPHAS = (1e-4, 1e-6, 1e-8)
-MOST_ROWS, QUICK_ROWS = 50_000, 600
+MAX_ROWS, QUICK_ROWS = 50_000, 600
 GAP = 1e-4
-FIRST_ITERATIONS, MOST_ITERATIONS = 50, 3200
+FIRST_ITERATIONS, MAX_ITERATIONS = 50, 3200
 
 PRECONDITIONERS: dict[str, Preconditioner] = {
     "plain": Identity(),
@@ -57,25 +57,25 @@ PRECONDITIONERS: dict[str, Preconditioner] = {
 }
 
 
-def data_sets(chosen: argparse.Namespace) -> Iterator[Dataset]:
+def data_sets(args: argparse.Namespace) -> Iterator[Dataset]:
     """Load the data sets, and make one up."""
-    for known in load_sets(chosen.only, chosen):
-        yield part_of(known, chosen.rows, 0)
-    X, y = made_up(chosen.rows, 5)
+    for known in load_sets(args.only, args):
+        yield part_of(known, args.rows, 0)
+    X, y = made_up(args.rows, 5)
     yield Dataset(X, y, X[:0], y[:0], "regression", MADE_UP)
 
 
-def problems(data: Dataset, chosen: argparse.Namespace) -> Iterator[Problem]:
+def problems(data: Dataset, args: argparse.Namespace) -> Iterator[Problem]:
     """Compute the features once, and store them."""
     X, y = rows_to_time(data) if data.name != MADE_UP else (data.X_train, data.y_train)
     rows = Scaler.fit("standard", X).rows(np.asarray(X, np.float32))
     fourier = RandomFourier(
         bandwidth=SHARE * median_distance(rows, 0, None, "euclidean"),
-        n_components=chosen.columns,
+        n_components=args.columns,
         random_state=0,
-        n_jobs=chosen.jobs,
+        n_jobs=args.jobs,
     )
-    matrix = DenseMatrix(fourier.fit_transform(rows), n_jobs=chosen.jobs)
+    matrix = DenseMatrix(fourier.fit_transform(rows), n_jobs=args.jobs)
     for alpha in ALPHAS:
         yield Problem(matrix, numeric_targets(y), L2(alpha))
 
@@ -86,9 +86,9 @@ def iterations(preconditioner: Preconditioner, problem: Problem, best: float) ->
     while True:
         found = solve(preconditioner, n_iter, problem, None).history
         near = [k for k, entry in enumerate(found) if entry["objective"] - best <= GAP * best]
-        if near or n_iter == MOST_ITERATIONS:
+        if near or n_iter == MAX_ITERATIONS:
             return near[0] if near else n_iter
-        n_iter = min(4 * n_iter, MOST_ITERATIONS)
+        n_iter = min(4 * n_iter, MAX_ITERATIONS)
 
 
 def solve(
@@ -98,16 +98,16 @@ def solve(
     return ConjugateGradient(preconditioner, tol=0.0, max_iter=n_iter, n_jobs=n_jobs).solve(problem)
 
 
-def compare(name: str, problem: Problem, chosen: argparse.Namespace) -> Iterator[Row]:
+def compare(name: str, problem: Problem, args: argparse.Namespace) -> Iterator[Row]:
     """Find each preconditioner's iteration, then time them and the direct solution in turns."""
-    direct = Cholesky(n_jobs=chosen.jobs)
+    direct = Cholesky(n_jobs=args.jobs)
     best = problem.value(direct.solve(problem).weights)
     counts = {label: iterations(own, problem, best) for label, own in PRECONDITIONERS.items()}
     runs: dict[str, Callable[[], Solution]] = {"direct": partial(direct.solve, problem)}
     for label, own in PRECONDITIONERS.items():
-        runs[label] = partial(solve, own, counts[label], problem, chosen.jobs)
+        runs[label] = partial(solve, own, counts[label], problem, args.jobs)
     gaps = {label: (problem.value(run().weights) - best) / best for label, run in runs.items()}
-    seconds = interleaved(runs, chosen.repeats, warm_up=False)
+    seconds = interleaved(runs, args.repeats, warm_up=False)
     for label in runs:
         count = counts.get(label)
         yield {
@@ -125,18 +125,18 @@ def compare(name: str, problem: Problem, chosen: argparse.Namespace) -> Iterator
 
 def main() -> None:
     parser = options(__doc__, repeats=3, sets=SETS)
-    parser.add_argument("--rows", type=int, help=f"at most; default {MOST_ROWS}")
+    parser.add_argument("--rows", type=int, help=f"at most; default {MAX_ROWS}")
     parser.add_argument("--columns", type=int, help="default 2048")
-    chosen = parse(parser)
-    chosen.rows = chosen.rows or (QUICK_ROWS if chosen.quick else MOST_ROWS)
-    chosen.columns = chosen.columns or (64 if chosen.quick else 2048)
-    report = Report(chosen)
+    args = parse(parser)
+    args.rows = args.rows or (QUICK_ROWS if args.quick else MAX_ROWS)
+    args.columns = args.columns or (64 if args.quick else 2048)
+    report = Report(args)
     rows: list[Row] = []
-    for data in data_sets(chosen):
-        for problem in problems(data, chosen):
-            say(f"{data.name}, alpha {problem.penalty.l2}")
-            rows.extend(compare(data.name, problem, chosen))
-    threads = thread_count(chosen.jobs)
+    for data in data_sets(args):
+        for problem in problems(data, args):
+            print_progress(f"{data.name}, alpha {problem.penalty.l2}")
+            rows.extend(compare(data.name, problem, args))
+    threads = thread_count(args.jobs)
     report.add(f"Conjugate gradients to a relative gap of {GAP:g}, threads: {threads}", rows)
     report.close()
 

@@ -22,8 +22,8 @@ from benchmarks.common import (
     made_up,
     options,
     parse,
+    print_progress,
     rows_to_time,
-    say,
     scipy_csr,
 )
 from gramless.base.memory import large_array_budget
@@ -96,30 +96,30 @@ def compare(name: str, matrix: BinnedMatrix, repeats: int) -> Iterator[Row]:
             }
 
 
-def tables(chosen: argparse.Namespace) -> Iterator[tuple[str, Any]]:
-    names = [name for name in chosen.only if name != MADE_UP]
-    for data in load_sets(names, chosen):
+def tables(args: argparse.Namespace) -> Iterator[tuple[str, Any]]:
+    names = [name for name in args.only if name != MADE_UP]
+    for data in load_sets(names, args):
         yield data.name, rows_to_time(data)[0]
-    if MADE_UP in chosen.only:
-        yield MADE_UP, made_up(3000 if chosen.quick else 1_000_000, 20)[0]
+    if MADE_UP in args.only:
+        yield MADE_UP, made_up(3000 if args.quick else 1_000_000, 20)[0]
 
 
-def rows_of(chosen: argparse.Namespace) -> Iterator[Row]:
-    for name, X in tables(chosen):
-        wanted = 8 if chosen.quick else GRIDS
+def rows_of(args: argparse.Namespace) -> Iterator[Row]:
+    for name, X in tables(args):
+        wanted = 8 if args.quick else GRIDS
         n_grids = affordable_grids(len(X), wanted, max(OUTPUTS))
         if n_grids < wanted:
-            say(f"{name}: SciPy's matrices leave room for {n_grids} grids, not {wanted}")
-        feature_map = binned_map(X, n_grids, chosen.jobs)
-        say(f"{name}, {n_grids} grids")
-        yield from compare(name, feature_map.fit_matrix(X), chosen.repeats)
+            print_progress(f"{name}: SciPy's matrices leave room for {n_grids} grids, not {wanted}")
+        feature_map = binned_map(X, n_grids, args.jobs)
+        print_progress(f"{name}, {n_grids} grids")
+        yield from compare(name, feature_map.fit_matrix(X), args.repeats)
 
 
 def main() -> None:
-    chosen = parse(options(__doc__, repeats=11, sets=[*SETS, MADE_UP]))
-    report = Report(chosen)
-    title = f"Products, threads of ours: {thread_count(chosen.jobs)}"
-    report.add(title, rows_of(chosen))
+    args = parse(options(__doc__, repeats=11, sets=[*SETS, MADE_UP]))
+    report = Report(args)
+    title = f"Products, threads of ours: {thread_count(args.jobs)}"
+    report.add(title, rows_of(args))
     report.close()
 
 

@@ -33,7 +33,7 @@ from gramless.inspection.coverage import conditional_coverage
 
 LEVELS = 0.05, 0.5, 0.95
 REAL = "cadata", "house_16H", "protein_casp", "nyc_taxi_green_349k", "cpu_act", "uci_kin40k"
-MOST_ROWS, N_TEST = 10_000, 4_000
+MAX_ROWS, N_TEST = 10_000, 4_000
 
 Array = NDArray[Any]
 
@@ -68,10 +68,10 @@ def lightgbm(X: Array, y: Array, new: Array, n_jobs: int | None) -> Array | None
 
 def compare(name: str, parts: tuple[Array, ...], n_jobs: int | None) -> Row:
     X, y, new, truth = parts
-    begun = perf_counter()
+    started = perf_counter()
     model = KernelRegressor(loss="quantile", quantile=LEVELS, random_state=0, n_jobs=n_jobs)
     found = model.fit(X, y).predict(new)
-    seconds, begun = perf_counter() - begun, perf_counter()
+    seconds, started = perf_counter() - started, perf_counter()
     theirs = lightgbm(X, y, new, n_jobs)
     ours = pinball(truth, found)
     told: Row = {
@@ -80,7 +80,7 @@ def compare(name: str, parts: tuple[Array, ...], n_jobs: int | None) -> Row:
         **{f"pinball {level}": loss for level, loss in zip(LEVELS, ours, strict=True)},
         "crossing rows": int((np.diff(found, axis=1) < 0).any(axis=1).sum()),
         "s": seconds,
-        "its s": None if theirs is None else perf_counter() - begun,
+        "its s": None if theirs is None else perf_counter() - started,
         "ratio": None,
     }
     if theirs is not None:
@@ -111,12 +111,12 @@ def averaged(name: str, draws: list[Row]) -> Row:
     return told
 
 
-def tables(chosen: Any, seed: int) -> Iterator[tuple[str, tuple[Array, ...]]]:
-    n_rows, n_test = (800, 400) if chosen.quick else (6000, N_TEST)
+def tables(args: Any, seed: int) -> Iterator[tuple[str, tuple[Array, ...]]]:
+    n_rows, n_test = (800, 400) if args.quick else (6000, N_TEST)
     for name, X, y in made_up(n_rows + n_test, seed):
         yield name, (X[:n_rows], y[:n_rows], X[n_rows:], y[n_rows:])
-    for data in load_sets(REAL, chosen):
-        training = np.random.default_rng(seed).permutation(len(data.y_train))[:MOST_ROWS]
+    for data in load_sets(REAL, args):
+        training = np.random.default_rng(seed).permutation(len(data.y_train))[:MAX_ROWS]
         test = np.random.default_rng(seed).permutation(len(data.y_test))[:N_TEST]
         X, new = np.asarray(data.X_train)[training], np.asarray(data.X_test)[test]
         y, truth = (np.asarray(part, float) for part in (data.y_train, data.y_test))
@@ -124,15 +124,15 @@ def tables(chosen: Any, seed: int) -> Iterator[tuple[str, tuple[Array, ...]]]:
 
 
 def main() -> None:
-    chosen = parse(options(__doc__, repeats=3))
-    report, rows = Report(chosen), []
+    args = parse(options(__doc__, repeats=3))
+    report, rows = Report(args), []
     draws: dict[str, list[Row]] = {}
-    for name, parts in tables(chosen, seed=0):
-        rows.append(compare(name, parts, chosen.jobs))
+    for name, parts in tables(args, seed=0):
+        rows.append(compare(name, parts, args.jobs))
         report.add(name, [rows[-1]])
-    for seed in range(chosen.repeats):
-        for name, parts in tables(chosen, seed):
-            draws.setdefault(name, []).append(coverage(parts, seed, chosen.jobs))
+    for seed in range(args.repeats):
+        for name, parts in tables(args, seed):
+            draws.setdefault(name, []).append(coverage(parts, seed, args.jobs))
     report.add("Pinball losses", rows)
     widths = [averaged(name, found) for name, found in draws.items()]
     report.add("Intervals of 90 %, means over draws", widths)

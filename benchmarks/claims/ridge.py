@@ -26,8 +26,8 @@ from benchmarks.common import (
     numeric_targets,
     options,
     parse,
+    print_progress,
     rows_to_time,
-    say,
     scipy_csr,
 )
 from gramless.base.threads import thread_count
@@ -42,7 +42,7 @@ SETS = ("ijcnn1", "cod-rna", "covtype_1vs2_169k")
 ALPHAS = (1e-5, 1e-6)
 GRIDS = 256
 GAP = 1e-4
-MOST_ITERATIONS = 5000
+MAX_ITERATIONS = 5000
 
 
 class _Reached(Exception):
@@ -64,7 +64,7 @@ class Ours:
         def reached(iteration: int, weights: Vector) -> bool:
             return gap(weights) <= GAP
 
-        solver = ConjugateGradient(tol=0.0, max_iter=MOST_ITERATIONS, n_jobs=self.n_jobs)
+        solver = ConjugateGradient(tol=0.0, max_iter=MAX_ITERATIONS, n_jobs=self.n_jobs)
         return solver.solve(self.problem, callback=reached).n_iter
 
 
@@ -114,27 +114,27 @@ class SciPyCG:
                 raise _Reached
 
         with contextlib.suppress(_Reached):
-            self.solve(MOST_ITERATIONS, watch)
+            self.solve(MAX_ITERATIONS, watch)
         return count
 
 
-def compare(name: str, problem: Problem, chosen: argparse.Namespace) -> Iterator[Row]:
+def compare(name: str, problem: Problem, args: argparse.Namespace) -> Iterator[Row]:
     """Find each solver's iteration, then time the solvers in turns."""
-    long_run = ConjugateGradient(tol=1e-9, max_iter=MOST_ITERATIONS, n_jobs=chosen.jobs)
+    long_run = ConjugateGradient(tol=1e-9, max_iter=MAX_ITERATIONS, n_jobs=args.jobs)
     best = problem.value(long_run.solve(problem).weights)
 
     def gap(weights: Vector) -> float:
         return (problem.value(weights) - best) / best
 
     solvers = {
-        "ours": Ours(problem, chosen.jobs),
+        "ours": Ours(problem, args.jobs),
         "SciPy": SciPyCG(problem, preconditioned=False),
         "SciPy, exact diagonal": SciPyCG(problem, preconditioned=True),
     }
     counts = {label: solver.iterations(gap) for label, solver in solvers.items()}
     runs = {label: partial(solver.solve, counts[label]) for label, solver in solvers.items()}
     gaps = {label: gap(run()) for label, run in runs.items()}
-    seconds = interleaved(runs, chosen.repeats, warm_up=False)
+    seconds = interleaved(runs, args.repeats, warm_up=False)
     for label in solvers:
         yield {
             "data set": name,
@@ -149,22 +149,22 @@ def compare(name: str, problem: Problem, chosen: argparse.Namespace) -> Iterator
         }
 
 
-def problems(data: Dataset, chosen: argparse.Namespace) -> Iterator[Problem]:
+def problems(data: Dataset, args: argparse.Namespace) -> Iterator[Problem]:
     X, y = rows_to_time(data)
-    matrix = binned_map(X, 16 if chosen.quick else GRIDS, chosen.jobs).fit_matrix(X)
+    matrix = binned_map(X, 16 if args.quick else GRIDS, args.jobs).fit_matrix(X)
     for alpha in ALPHAS:
         yield Problem(matrix, numeric_targets(y), L2(alpha))
 
 
 def main() -> None:
-    chosen = parse(options(__doc__, repeats=5, sets=SETS))
-    report = Report(chosen)
+    args = parse(options(__doc__, repeats=5, sets=SETS))
+    report = Report(args)
     rows: list[Row] = []
-    for data in load_sets(chosen.only, chosen):
-        for problem in problems(data, chosen):
-            say(f"{data.name}, alpha {problem.penalty.alpha}")
-            rows.extend(compare(data.name, problem, chosen))
-    threads = thread_count(chosen.jobs)
+    for data in load_sets(args.only, args):
+        for problem in problems(data, args):
+            print_progress(f"{data.name}, alpha {problem.penalty.alpha}")
+            rows.extend(compare(data.name, problem, args))
+    threads = thread_count(args.jobs)
     report.add(f"Time to a relative gap of {GAP:g}, threads of ours: {threads}", rows)
     report.close()
 

@@ -18,7 +18,7 @@ from statistics import fmean, median
 import _repository  # noqa: F401
 from _waves_and_jumps import TABLES
 
-from benchmarks.common import Report, Row, options, parse, say
+from benchmarks.common import Report, Row, options, parse, print_progress
 from harness.process import run_script
 
 ROWS, TEST_ROWS = (100_000, 1_000_000, 3_000_000), 100_000
@@ -27,10 +27,10 @@ METHODS = ("gramless", "lightgbm")
 FIT = Path(__file__).with_name("_default_fit.py")
 
 
-def compare(table: str, n_rows: int, test_rows: int, chosen: argparse.Namespace) -> Iterator[Row]:
+def compare(table: str, n_rows: int, test_rows: int, args: argparse.Namespace) -> Iterator[Row]:
     """Fit both methods in each repeat."""
     runs: dict[str, list[Row]] = {method: [] for method in METHODS}
-    for repeat in range(chosen.repeats):
+    for repeat in range(args.repeats):
         for method in METHODS[:: -1 if repeat % 2 else 1]:
             job = {
                 "table": table,
@@ -38,10 +38,10 @@ def compare(table: str, n_rows: int, test_rows: int, chosen: argparse.Namespace)
                 "test_rows": test_rows,
                 "method": method,
                 "seed": repeat,
-                "jobs": chosen.jobs,
+                "jobs": args.jobs,
             }
             runs[method].append(run_script(FIT, job))
-            say(f"{table}, {n_rows:,} rows, {method}: {runs[method][-1]['fit']:.3g} s")
+            print_progress(f"{table}, {n_rows:,} rows, {method}: {runs[method][-1]['fit']:.3g} s")
     ours = runs["gramless"]
     for method, own in runs.items():
         yield {
@@ -61,15 +61,15 @@ def compare(table: str, n_rows: int, test_rows: int, chosen: argparse.Namespace)
 def main() -> None:
     parser = options(__doc__, repeats=1)
     parser.add_argument("--rows", nargs="+", type=int, help="default 100,000, 1 and 3 million")
-    chosen = parse(parser)
-    report = Report(chosen)
-    sizes = chosen.rows or (QUICK_ROWS if chosen.quick else ROWS)
-    test_rows = QUICK_TEST_ROWS if chosen.quick else TEST_ROWS
+    args = parse(parser)
+    report = Report(args)
+    sizes = args.rows or (QUICK_ROWS if args.quick else ROWS)
+    test_rows = QUICK_TEST_ROWS if args.quick else TEST_ROWS
     rows = [
         row
         for table in TABLES
         for n_rows in sizes
-        for row in compare(table, n_rows, test_rows, chosen)
+        for row in compare(table, n_rows, test_rows, args)
     ]
     report.add("Default fits, error without the noise", rows)
     report.close()

@@ -17,7 +17,7 @@ from typing import Any
 import _repository  # noqa: F401
 import numpy as np
 
-from benchmarks.common import Report, load_sets, options, parse, say
+from benchmarks.common import Report, load_sets, options, parse, print_progress
 from gramless import KernelClassifier, KernelRegressor
 from harness.data_sets import Dataset, available
 
@@ -42,17 +42,17 @@ def main() -> int:
     choice.add_argument("--write", type=Path, help="file to keep the fingerprints in")
     choice.add_argument("--compare", type=Path, help="file of fingerprints to compare with")
     parser.add_argument("--sets", nargs="+", help="names of tables; by default every one")
-    chosen = parse(parser)
-    names = chosen.sets or [info.name for info in available(chosen.data) if info.present]
+    args = parse(parser)
+    names = args.sets or [info.name for info in available(args.data) if info.present]
     found = {}
-    for data in load_sets(names, chosen):
+    for data in load_sets(names, args):
         found[data.name] = fingerprint(data)
-        say(f"{data.name}: {found[data.name][:16]}")
-    if chosen.write:
-        chosen.write.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+        print_progress(f"{data.name}: {found[data.name][:16]}")
+    if args.write:
+        args.write.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
         return 0
-    before = json.loads(chosen.compare.read_text())
-    report = Report(chosen)
+    before = json.loads(args.compare.read_text())
+    report = Report(args)
     same = {name: before.get(name) == found[name] for name in found}
     report.add("default fits", [{"table": k, "same bits": v} for k, v in same.items()])
     report.close()

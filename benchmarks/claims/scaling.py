@@ -20,8 +20,8 @@ from benchmarks.common import (
     made_up,
     options,
     parse,
+    print_progress,
     save_picture,
-    say,
     scalar_bandwidth,
 )
 from harness.process import run_script
@@ -35,11 +35,11 @@ QUICK_ROWS, QUICK_GRIDS = (1000, 3000), (8, 16)
 Size = tuple[int, int]
 
 
-def measure(sizes: list[Size], chosen: argparse.Namespace) -> dict[Size, list[Row]]:
+def measure(sizes: list[Size], args: argparse.Namespace) -> dict[Size, list[Row]]:
     """Fit every size in each repeat, in a process of its own."""
     bandwidth = scalar_bandwidth(made_up(min(100_000, max(sizes)[0]), COLUMNS)[0])
     runs: dict[Size, list[Row]] = {size: [] for size in sizes}
-    for repeat in range(chosen.repeats):
+    for repeat in range(args.repeats):
         for n_rows, n_grids in sizes[:: -1 if repeat % 2 else 1]:
             job = {
                 "made_up": [n_rows, COLUMNS],
@@ -49,10 +49,12 @@ def measure(sizes: list[Size], chosen: argparse.Namespace) -> dict[Size, list[Ro
                 "alpha": ALPHA,
                 "tol": 1e-12,
                 "max_iter": ITERATIONS,
-                "jobs": chosen.jobs,
+                "jobs": args.jobs,
             }
             runs[n_rows, n_grids].append(run_script(FIT_ONCE, job))
-            say(f"{n_rows:,} rows, {n_grids} grids: {runs[n_rows, n_grids][-1]['seconds']:.2f} s")
+            print_progress(
+                f"{n_rows:,} rows, {n_grids} grids: {runs[n_rows, n_grids][-1]['seconds']:.2f} s"
+            )
     return runs
 
 
@@ -92,13 +94,13 @@ def draw(tables: dict[str, list[Row]], path: Path) -> None:
 def main() -> None:
     parser = options(__doc__, repeats=3)
     parser.add_argument("--picture", type=Path, default=ROOT / "build" / "scaling.png")
-    chosen = parse(parser)
-    report = Report(chosen)
+    args = parse(parser)
+    report = Report(args)
     by_rows = [(n, GRIDS_FOR_ROWS) for n in ROWS]
     by_grids = [(ROWS_FOR_GRIDS, r) for r in GRIDS]
-    if chosen.quick:
+    if args.quick:
         by_rows, by_grids = [(n, 8) for n in QUICK_ROWS], [(1000, r) for r in QUICK_GRIDS]
-    runs = measure(list(dict.fromkeys([*by_rows, *by_grids])), chosen)
+    runs = measure(list(dict.fromkeys([*by_rows, *by_grids])), args)
     tables = {"rows": [row_of(size, runs[size]) for size in by_rows]}
     tables["grids"] = [row_of(size, runs[size]) for size in by_grids]
     for size, rows in tables.items():
@@ -115,7 +117,7 @@ def main() -> None:
     ]
     report.add("Exponents", slopes)
     report.close()
-    draw(tables, chosen.picture)
+    draw(tables, args.picture)
 
 
 if __name__ == "__main__":

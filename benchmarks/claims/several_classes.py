@@ -28,7 +28,7 @@ from benchmarks.common import (
     options,
     parse,
     part_of,
-    say,
+    print_progress,
 )
 from gramless import KernelClassifier
 from gramless.cli.metrics import probability_metrics
@@ -50,16 +50,16 @@ SMALL = tuple(
 OTHERS = tuple((number + 500, n_rows, n_classes) for number, n_rows, n_classes in SMALL)
 
 LARGE = ((300, 4000, 5), (301, 4000, 12), (302, 6000, 8), (303, 8000, 20), (304, 10_000, 6))
-_MOST_TEST = 10_000
+_MAX_TEST = 10_000
 Scores = dict[str, float]
 
 
 def fit_and_score(data: Dataset, seed: int) -> Scores:
     """Fit the default in one thread; return errors and log loss of the test rows, and seconds."""
     model = KernelClassifier(random_state=seed, n_jobs=1)
-    begun = time.process_time()
+    started = time.process_time()
     model.fit(data.X_train, data.y_train)
-    seconds = time.process_time() - begun
+    seconds = time.process_time() - started
     known = class_numbers(model.classes_, data.y_test)
     found = model.predict_proba(data.X_test)
     told = probability_metrics(known, found)
@@ -90,27 +90,27 @@ def main() -> None:
     )
     parser.add_argument("--sets", nargs="+", help="real tables instead")
     parser.add_argument("--rows", type=int, default=20_000, help="of a real table at most")
-    chosen = parse(parser)
+    args = parse(parser)
 
     def tables() -> Iterator[Dataset]:
-        if chosen.sets:
-            for data in load_sets(chosen.sets, chosen):
-                yield part_of(data, chosen.rows, _MOST_TEST)
+        if args.sets:
+            for data in load_sets(args.sets, args):
+                yield part_of(data, args.rows, _MAX_TEST)
             return
-        plans = LARGE if chosen.large else OTHERS if chosen.others else SMALL
-        for plan in plans[:2] if chosen.quick else plans:
+        plans = LARGE if args.large else OTHERS if args.others else SMALL
+        for plan in plans[:2] if args.quick else plans:
             yield table_of_classes(*plan)
 
     fit_and_score(table_of_classes(100, 600, 4), 0)
-    report, found = Report(chosen), {}
+    report, found = Report(args), {}
     for data in tables():
-        found[data.name] = means([fit_and_score(data, seed) for seed in range(chosen.repeats)])
-        say(f"{data.name}: {found[data.name]}")
+        found[data.name] = means([fit_and_score(data, seed) for seed in range(args.repeats)])
+        print_progress(f"{data.name}: {found[data.name]}")
     report.add("default fits", [{"table": name, **own} for name, own in found.items()])
-    if chosen.write:
-        chosen.write.write_text(json.dumps(found, indent=1) + "\n")
-    if chosen.compare:
-        report.add("over before", ratios(found, json.loads(chosen.compare.read_text())))
+    if args.write:
+        args.write.write_text(json.dumps(found, indent=1) + "\n")
+    if args.compare:
+        report.add("over before", ratios(found, json.loads(args.compare.read_text())))
     report.close()
 
 

@@ -25,12 +25,12 @@ from benchmarks.common import (
     Outcome,
     Report,
     Row,
-    fit_and_judge,
+    fit_and_evaluate,
     load_sets,
     numeric_targets,
     options,
     parse,
-    say,
+    print_progress,
 )
 from gramless import KernelClassifier, KernelRegressor
 from gramless.base.random import stream
@@ -46,7 +46,7 @@ TEST_ROWS = 50_000
 def fit_once(data: Dataset, seed: int, jobs: int | None, **settings: Any) -> tuple[Outcome, Any]:
     kind = KernelRegressor if data.task == "regression" else KernelClassifier
     model = kind(grids="random", calibrate=False, random_state=seed, n_jobs=jobs, **settings)
-    return fit_and_judge(model, data), model
+    return fit_and_evaluate(model, data), model
 
 
 def found_settings(data: Dataset, seed: int, jobs: int | None) -> dict[str, Any]:
@@ -76,14 +76,14 @@ def made_up_tables(sizes: Iterable[int]) -> Iterable[Dataset]:
             yield Dataset(X, y, X_test, y_test, "regression", f"{name}, {n_rows:,} rows")
 
 
-def compare(data: Dataset, chosen: argparse.Namespace) -> Row:
-    n_grids = QUICK_GRIDS if chosen.quick else GRIDS
+def compare(data: Dataset, args: argparse.Namespace) -> Row:
+    n_grids = QUICK_GRIDS if args.quick else GRIDS
     turns: dict[Any, list[Outcome]] = {"auto": [], n_grids: []}
     sizes = []
-    for seed in range(chosen.repeats):
-        settings = found_settings(data, seed, chosen.jobs)
+    for seed in range(args.repeats):
+        settings = found_settings(data, seed, args.jobs)
         for size, outcomes in turns.items():
-            outcome, model = fit_once(data, seed, chosen.jobs, n_grids=size, **settings)
+            outcome, model = fit_once(data, seed, args.jobs, n_grids=size, **settings)
             outcomes.append(outcome)
             if size == "auto":
                 sizes.append(len(model.features_.n_bins_))
@@ -103,11 +103,11 @@ def compare(data: Dataset, chosen: argparse.Namespace) -> Row:
     }
 
 
-def rows(chosen: argparse.Namespace) -> Iterable[Row]:
-    named = chosen.only or (() if chosen.made_up else SETS)
-    for data in chain(load_sets(named, chosen), made_up_tables(chosen.made_up)):
-        say(f"{data.name}: fitting")
-        yield compare(inner_part(data) if chosen.inner else data, chosen)
+def rows(args: argparse.Namespace) -> Iterable[Row]:
+    named = args.only or (() if args.made_up else SETS)
+    for data in chain(load_sets(named, args), made_up_tables(args.made_up)):
+        print_progress(f"{data.name}: fitting")
+        yield compare(inner_part(data) if args.inner else data, args)
 
 
 def main() -> None:
@@ -117,9 +117,9 @@ def main() -> None:
     parser.add_argument(
         "--made-up", nargs="+", type=int, default=[], metavar="ROWS", help="made-up tables too"
     )
-    chosen = parse(parser)
-    report = Report(chosen)
-    report.add('n_grids="auto" beside a fixed number of random grids', rows(chosen))
+    args = parse(parser)
+    report = Report(args)
+    report.add('n_grids="auto" beside a fixed number of random grids', rows(args))
     report.close()
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import datasets
 
-from benchmarks.common import Report, Row, options, parse, say
+from benchmarks.common import Report, Row, options, parse, print_progress
 from gramless import KernelClassifier, KernelRegressor
 from gramless.datasets.generators import friedman1
 from harness.synthetic import table_of_classes
@@ -56,7 +56,7 @@ def timed(table: Table, repeats: int, jobs: int | None) -> Row:
         found.append((perf_counter() - wall, process_time() - processor))
     found.sort()
     median = found[len(found) // 2]
-    say(f"{name}: {median[0]:.2f} s")
+    print_progress(f"{name}: {median[0]:.2f} s")
     return {
         "table": name,
         "rows": len(X),
@@ -68,12 +68,12 @@ def timed(table: Table, repeats: int, jobs: int | None) -> Row:
 
 
 def main() -> None:
-    chosen = parse(options(__doc__, repeats=5))
-    report = Report(chosen)
+    args = parse(options(__doc__, repeats=5))
+    report = Report(args)
     every = list(tables())
-    for table in every[:1] if chosen.quick else every:
-        timed(table, 1, chosen.jobs)
-    report.add("default fits", [timed(own, chosen.repeats, chosen.jobs) for own in every])
+    for table in every[:1] if args.quick else every:
+        timed(table, 1, args.jobs)
+    report.add("default fits", [timed(own, args.repeats, args.jobs) for own in every])
     report.close()
 
 

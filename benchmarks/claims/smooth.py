@@ -25,12 +25,12 @@ from benchmarks.common import (
     load_sets,
     numeric_targets,
     parse,
+    print_progress,
     rows_to_time,
-    say,
     scipy_csr,
 )
 from benchmarks.walks import (
-    MOST_ITERATIONS,
+    MAX_ITERATIONS,
     Contender,
     Fit,
     Goal,
@@ -52,7 +52,7 @@ ALPHAS = (1e-5, 1e-6)
 GRIDS = 256
 GAP = 1e-4
 FIRST_TOLERANCE, LONG_TOLERANCE = 1e-1, 1e-7
-MOST_SECONDS = 120.0
+MAX_SECONDS = 120.0
 
 
 def hinge_peer(problem: Problem, csr: sp.csr_array) -> Fit:
@@ -63,7 +63,7 @@ def hinge_peer(problem: Problem, csr: sp.csr_array) -> Fit:
             C=0.5 / (problem.penalty.l2 * csr.shape[0]),
             fit_intercept=False,
             tol=tolerance,
-            max_iter=MOST_ITERATIONS,
+            max_iter=MAX_ITERATIONS,
         )
         return model.fit(csr, problem.targets).coef_.ravel()
 
@@ -82,12 +82,12 @@ def contenders(problem: Problem, csr: sp.csr_array, n_jobs: int | None) -> dict[
 
 
 def compare(
-    name: str, problem: Problem, csr: sp.csr_array, chosen: argparse.Namespace
+    name: str, problem: Problem, csr: sp.csr_array, args: argparse.Namespace
 ) -> Iterator[Row]:
     """Find each solver's tolerance, then time the solvers in turns."""
-    best = problem.value(newton_cg(problem, chosen.jobs)(LONG_TOLERANCE))
-    goal = Goal(GAP, relative_gap(problem.value, best), chosen.seconds)
-    _, rows = race(contenders(problem, csr, chosen.jobs), goal, chosen.repeats)
+    best = problem.value(newton_cg(problem, args.jobs)(LONG_TOLERANCE))
+    goal = Goal(GAP, relative_gap(problem.value, best), args.seconds)
+    _, rows = race(contenders(problem, csr, args.jobs), goal, args.repeats)
     for row in rows:
         yield {
             "data set": name,
@@ -99,26 +99,26 @@ def compare(
         }
 
 
-def problems(data: Dataset, chosen: argparse.Namespace) -> Iterator[Problem]:
+def problems(data: Dataset, args: argparse.Namespace) -> Iterator[Problem]:
     X, y = rows_to_time(data)
-    matrix = binned_map(X, 16 if chosen.quick else GRIDS, chosen.jobs).fit_matrix(X)
+    matrix = binned_map(X, 16 if args.quick else GRIDS, args.jobs).fit_matrix(X)
     for loss in (Logistic(), SquaredHinge()):
         for alpha in ALPHAS:
             yield Problem(matrix, numeric_targets(y), L2(alpha), loss)
 
 
 def main() -> None:
-    chosen = parse(race_options(__doc__, 5, SETS, MOST_SECONDS))
-    report = Report(chosen)
+    args = parse(race_options(__doc__, 5, SETS, MAX_SECONDS))
+    report = Report(args)
     rows: list[Row] = []
-    for data in load_sets(chosen.only, chosen):
+    for data in load_sets(args.only, args):
         csr: sp.csr_array | None = None
-        for problem in problems(data, chosen):
-            say(f"{data.name}, {problem.loss.name}, alpha {problem.penalty.l2}")
+        for problem in problems(data, args):
+            print_progress(f"{data.name}, {problem.loss.name}, alpha {problem.penalty.l2}")
             if csr is None:
                 csr = scipy_csr(problem.matrix)
-            rows.extend(compare(data.name, problem, csr, chosen))
-    threads = thread_count(chosen.jobs)
+            rows.extend(compare(data.name, problem, csr, args))
+    threads = thread_count(args.jobs)
     report.add(f"Time to a relative gap of {GAP:g}, threads of ours: {threads}", rows)
     report.close()
 

@@ -32,8 +32,8 @@ from benchmarks.common import (
     load_sets,
     options,
     parse,
+    print_progress,
     rmse,
-    say,
 )
 from gramless import RandomBinning
 from gramless.base.random import stream
@@ -142,7 +142,7 @@ def best(make: Maker, parts: list[Dataset], n_jobs: int | None) -> Setting:
     return min(found, key=lambda own: own.error)
 
 
-def judge(make: Maker, parts: list[Dataset], n_jobs: int | None) -> Row:
+def evaluate(make: Maker, parts: list[Dataset], n_jobs: int | None) -> Row:
     """Fit with the best setting to all training rows of each split."""
     setting, found = best(make, parts, n_jobs), []
     for seed, data in enumerate(parts):
@@ -178,22 +178,24 @@ def splits(data: Dataset, n_splits: int) -> list[Dataset]:
     return found
 
 
-def compare(data: Dataset, chosen: argparse.Namespace) -> list[Row]:
+def compare(data: Dataset, args: argparse.Namespace) -> list[Row]:
     rows: list[Row] = []
-    parts = splits(data, chosen.repeats)
+    parts = splits(data, args.repeats)
     for kind, make in KINDS.items():
-        rows.append({"data set": data.name, "bins": kind, **judge(make, parts, chosen.jobs)})
+        rows.append({"data set": data.name, "bins": kind, **evaluate(make, parts, args.jobs)})
         rows[-1]["ratio"] = rows[-1]["error"] / rows[0]["error"]
         rows[-1]["at most"] = SETS.get(data.name) if kind == CLAIMED else None
-        say(f"{data.name}, {kind}: error {rows[-1]['error']:.4f}, ratio {rows[-1]['ratio']:.3f}")
+        print_progress(
+            f"{data.name}, {kind}: error {rows[-1]['error']:.4f}, ratio {rows[-1]['ratio']:.3f}"
+        )
     return rows
 
 
 def main() -> None:
-    chosen = parse(options(__doc__, repeats=3, sets=SETS))
-    report = Report(chosen)
-    for data in load_sets(chosen.only, chosen):
-        report.add(data.name, compare(data, chosen))
+    args = parse(options(__doc__, repeats=3, sets=SETS))
+    report = Report(args)
+    for data in load_sets(args.only, args):
+        report.add(data.name, compare(data, args))
     report.close()
 
 

@@ -27,7 +27,7 @@ from benchmarks.common import (
     numeric_targets,
     options,
     parse,
-    say,
+    print_progress,
 )
 from benchmarks.held_back import choose_alpha
 from benchmarks.l1_paths import AlphaPath, Formats, largest_alpha, ours
@@ -49,7 +49,7 @@ L2_ALPHAS = tuple(float(alpha) for alpha in np.geomspace(1e-3, 1e-7, 9))
 N_ALPHAS = 30
 DEPTH = 10_000.0
 TOLERANCE = 1e-3
-MOST_ITERATIONS = 10_000
+MAX_ITERATIONS = 10_000
 ROWS_TO_PREDICT = 100_000
 FEWER = 20.0
 """The claim: how many times fewer weights."""
@@ -98,7 +98,7 @@ def wrong(responses: Vector, targets: Vector) -> float:
 
 def best_l2(task: Task, loss: Loss, n_jobs: int | None) -> Fitted:
     kind = ConjugateGradient if isinstance(loss, Squared) else NewtonCG
-    solver = kind(tol=TOLERANCE, max_iter=MOST_ITERATIONS, n_jobs=n_jobs)
+    solver = kind(tol=TOLERANCE, max_iter=MAX_ITERATIONS, n_jobs=n_jobs)
     y = numeric_targets(task.data.y_train)
 
     def error(responses: Vector, rows: NDArray[np.intp]) -> float:
@@ -109,14 +109,14 @@ def best_l2(task: Task, loss: Loss, n_jobs: int | None) -> Fitted:
     return Fitted(alpha, weights, task.test_error(weights))
 
 
-def l1_path(task: Task, loss: Loss, chosen: argparse.Namespace) -> list[Fitted]:
+def l1_path(task: Task, loss: Loss, args: argparse.Namespace) -> list[Fitted]:
     y = numeric_targets(task.data.y_train)
     largest = largest_alpha(task.training, y, loss)
-    alphas = np.geomspace(largest, largest / chosen.depth, 6 if chosen.quick else N_ALPHAS)
+    alphas = np.geomspace(largest, largest / args.depth, 6 if args.quick else N_ALPHAS)
     path = AlphaPath(Formats(task.training, y), loss, alphas)
     return [
         Fitted(float(alpha), weights, task.test_error(weights))
-        for alpha, weights in zip(alphas, ours(path, chosen.jobs)(TOLERANCE), strict=True)
+        for alpha, weights in zip(alphas, ours(path, args.jobs)(TOLERANCE), strict=True)
     ]
 
 
@@ -132,10 +132,10 @@ def predict(feature_map: RandomBinning, weights: Vector, X: Rows) -> NDArray[np.
     return feature_map.feature_matrix(X).matvec(weights) > 0.0
 
 
-def compare(task: Task, loss: Loss, chosen: argparse.Namespace) -> Iterator[Row]:
+def compare(task: Task, loss: Loss, args: argparse.Namespace) -> Iterator[Row]:
     """Fit with both penalties; one row for each reading of the claim."""
-    dense, path = best_l2(task, loss, chosen.jobs), l1_path(task, loss, chosen)
-    n_rows = len(task.data.y_test) if chosen.quick else ROWS_TO_PREDICT
+    dense, path = best_l2(task, loss, args.jobs), l1_path(task, loss, args)
+    n_rows = len(task.data.y_test) if args.quick else ROWS_TO_PREDICT
     X = task.data.X_test[np.arange(n_rows) % len(task.data.y_test)]
     for reading, bound in READINGS.items():
         near = [one for one in path if one.test_error <= bound(dense.test_error)]
@@ -144,7 +144,7 @@ def compare(task: Task, loss: Loss, chosen: argparse.Namespace) -> Iterator[Row]
         if sparse:
             models["L1"] = used_bins_only(task.feature_map, sparse.weights)
         seconds = interleaved(
-            {k: partial(predict, *model, X) for k, model in models.items()}, chosen.repeats
+            {k: partial(predict, *model, X) for k, model in models.items()}, args.repeats
         )
         yield {
             "data set": task.data.name,
@@ -173,14 +173,14 @@ def summary(rows: list[Row]) -> Iterator[Row]:
 def main() -> None:
     parser = options(__doc__, repeats=3, sets=SETS)
     parser.add_argument("--depth", type=float, default=DEPTH, help="largest over smallest alpha")
-    chosen = parse(parser)
-    report = Report(chosen)
+    args = parse(parser)
+    report = Report(args)
     rows: list[Row] = []
-    for data in load_sets(chosen.only, chosen):
-        task = Task.of(data, 16 if chosen.quick else GRIDS, chosen.jobs)
+    for data in load_sets(args.only, args):
+        task = Task.of(data, 16 if args.quick else GRIDS, args.jobs)
         for loss in (Squared(), SquaredHinge()):
-            say(f"{data.name}, {loss.name}")
-            rows.extend(compare(task, loss, chosen))
+            print_progress(f"{data.name}, {loss.name}")
+            rows.extend(compare(task, loss, args))
     report.add("Weights of fits with L2 and L1", rows)
     report.add(f"Sets with {FEWER:g} times fewer weights", summary(rows))
     report.close()

@@ -18,7 +18,7 @@ from statistics import median
 
 import _repository  # noqa: F401
 
-from benchmarks.common import Report, Row, options, parse, say
+from benchmarks.common import Report, Row, options, parse, print_progress
 from gramless import KernelRegressor, save
 from gramless.datasets import friedman1
 from harness.process import run_script
@@ -64,7 +64,7 @@ def first_fits(job: Row, repeats: int) -> list[Row]:
             for own in runs.values():
                 own.append(run_script(FIRST_FIT, job, {"NUMBA_CACHE_DIR": folder}))
             n_files = sum(len(files) for _, _, files in os.walk(folder))
-            say(f"repeat {repeat + 1}: {n_files} files of compiled loops")
+            print_progress(f"repeat {repeat + 1}: {n_files} files of compiled loops")
     return [
         {
             "process": name,
@@ -105,14 +105,14 @@ def first_predictions(n_rows: int, repeats: int) -> list[Row]:
 
 
 def main() -> None:
-    chosen = parse(options(__doc__, repeats=3))
-    report = Report(chosen)
-    rows = imports(1 if chosen.quick else IMPORT_REPEATS)
+    args = parse(options(__doc__, repeats=3))
+    report = Report(args)
+    rows = imports(1 if args.quick else IMPORT_REPEATS)
     report.add("Imports beyond NumPy and scikit-learn", rows)
     # A search compiles more than a fit with everything given: it is what a newcomer runs.
-    job = {"rows": 200, "given": GIVEN} if chosen.quick else {"rows": 2000, "given": {}}
-    report.add("First fit and prediction", first_fits(job, chosen.repeats))
-    rows = first_predictions(300 if chosen.quick else 10_000, chosen.repeats)
+    job = {"rows": 200, "given": GIVEN} if args.quick else {"rows": 2000, "given": {}}
+    report.add("First fit and prediction", first_fits(job, args.repeats))
+    rows = first_predictions(300 if args.quick else 10_000, args.repeats)
     report.add("First prediction of a saved model", rows)
     report.close()
 

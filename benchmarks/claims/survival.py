@@ -18,7 +18,7 @@ import _repository  # noqa: F401
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.common import Report, Row, options, parse, say
+from benchmarks.common import Report, Row, options, parse, print_progress
 from gramless import KernelSurvival
 from gramless.estimators.survival import concordance_index, event_times
 from harness.memory import PeakMemory
@@ -27,7 +27,7 @@ Array = NDArray[Any]
 N_TEST = 20_000
 SETS = "load_gbsg2", "load_whas500", "load_veterans_lung_cancer", "load_flchain", "load_aids"
 LIFELINES = ("load_rossi", "week", "arrest"), ("load_dd", "duration", "observed")
-MOST_ROWS, MOST_ROWS_QUICKLY = 4000, 200
+MAX_ROWS, MAX_ROWS_QUICKLY = 4000, 200
 
 
 def made_up(n_rows: int) -> tuple[Array, Array, Array]:
@@ -45,9 +45,9 @@ def at_scale(n_rows: int, n_jobs: int | None) -> Row:
     X, risk, y = made_up(n_rows + N_TEST)
     model = KernelSurvival(random_state=0, n_jobs=n_jobs)
     KernelSurvival(n_jobs=n_jobs).fit(X[:500], y[:500])
-    peak, begun = PeakMemory(), perf_counter()
+    peak, started = PeakMemory(), perf_counter()
     model.fit(X[:n_rows], y[:n_rows])
-    seconds, memory, new, truth = perf_counter() - begun, peak.bytes(), X[n_rows:], y[n_rows:]
+    seconds, memory, new, truth = perf_counter() - started, peak.bytes(), X[n_rows:], y[n_rows:]
     return {
         "rows": n_rows,
         "events": int(y["event"][:n_rows].sum()),
@@ -63,7 +63,7 @@ def real_tables() -> Iterator[tuple[str, Any, Array]]:
     try:
         from sksurv import datasets
     except ImportError:
-        say("scikit-survival is not installed: its tables are skipped")
+        print_progress("scikit-survival is not installed: its tables are skipped")
     else:
         for name in SETS:
             X, y = getattr(datasets, name)()
@@ -73,7 +73,7 @@ def real_tables() -> Iterator[tuple[str, Any, Array]]:
     try:
         from lifelines import datasets as others
     except ImportError:
-        say("lifelines is not installed: its tables are skipped")
+        print_progress("lifelines is not installed: its tables are skipped")
         return
     for name, time, event in LIFELINES:
         frame = getattr(others, name)()
@@ -102,19 +102,19 @@ def peers() -> dict[str, Any]:
     }
 
 
-def compare(name: str, X: Any, y: Array, chosen: Any, most_rows: int) -> Row:
+def compare(name: str, X: Any, y: Array, args: Any, most_rows: int) -> Row:
     from sklearn.base import clone
     from sklearn.model_selection import StratifiedKFold
 
-    models: dict[str, Any] = {"gramless": KernelSurvival(random_state=0, n_jobs=chosen.jobs)}
+    models: dict[str, Any] = {"gramless": KernelSurvival(random_state=0, n_jobs=args.jobs)}
     try:
         models |= peers()
     except ImportError:
-        say("scikit-survival is not installed: no peers")
+        print_progress("scikit-survival is not installed: no peers")
     kept = np.random.default_rng(0).permutation(len(y))[:most_rows]
     X, y = X.iloc[kept].reset_index(drop=True), y[kept]
     found: dict[str, list[float]] = {key: [] for key in models}
-    for repeat in range(chosen.repeats):
+    for repeat in range(args.repeats):
         folds = StratifiedKFold(5, shuffle=True, random_state=repeat)
         for training, test in folds.split(X, y["event"]):
             for key, model in models.items():
@@ -125,14 +125,14 @@ def compare(name: str, X: Any, y: Array, chosen: Any, most_rows: int) -> Row:
 
 
 def main() -> None:
-    chosen = parse(options(__doc__, repeats=2))
+    args = parse(options(__doc__, repeats=2))
     warnings.filterwarnings("ignore", category=FutureWarning)
-    report, rows = Report(chosen), []
-    sizes = (1000,) if chosen.quick else (10_000, 100_000)
-    report.add("Made-up rows of 20 inputs", [at_scale(n, chosen.jobs) for n in sizes])
-    most_rows, n_tables = (MOST_ROWS_QUICKLY, 1) if chosen.quick else (MOST_ROWS, None)
+    report, rows = Report(args), []
+    sizes = (1000,) if args.quick else (10_000, 100_000)
+    report.add("Made-up rows of 20 inputs", [at_scale(n, args.jobs) for n in sizes])
+    most_rows, n_tables = (MAX_ROWS_QUICKLY, 1) if args.quick else (MAX_ROWS, None)
     for name, X, y in islice(real_tables(), n_tables):
-        rows.append(compare(name, X, y, chosen, most_rows))
+        rows.append(compare(name, X, y, args, most_rows))
         report.add(name, rows[-1:])
     report.add("Concordance of rows held back", rows)
     known = [row for row in rows if "gradient boosting" in row]

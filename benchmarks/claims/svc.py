@@ -20,11 +20,11 @@ SETS = ("ijcnn1", "cod-rna", "a9a")
 
 
 def main() -> None:
-    chosen = parse(options(__doc__, repeats=3, sets=SETS))
-    report = Report(chosen)
+    args = parse(options(__doc__, repeats=3, sets=SETS))
+    report = Report(args)
     rows: list[Row] = []
-    for data in load_sets(chosen.only, chosen):
-        outcomes = take_turns(METHODS, data, chosen.repeats, chosen.jobs)
+    for data in load_sets(args.only, args):
+        outcomes = take_turns(METHODS, data, args.repeats, args.jobs)
         seconds = {name: median(one.fit_seconds for one in own) for name, own in outcomes.items()}
         errors = {name: median(one.error for one in own) for name, own in outcomes.items()}
         longest = seconds[SupportVectors.name]

@@ -28,12 +28,12 @@ from benchmarks.common import (
     Report,
     Row,
     class_numbers,
-    fit_and_judge,
+    fit_and_evaluate,
     load_sets,
     options,
     parse,
+    print_progress,
     save_picture,
-    say,
 )
 from benchmarks.versus.turns import find_methods, take_turns
 from harness.data_sets import Dataset
@@ -56,11 +56,11 @@ SETS = (
     "cifar10_pca100",
     "kddcup99_10pct",
 )
-MOST_INPUTS = 130
+MAX_INPUTS = 130
 OURS, THEIRS = "gramless", "lightgbm"
 COVERAGE = 0.9
 BETTER, WORSE, OTHER = "#1b6ca8", "#d1495b", "#8a8a8a"
-LEAST_PROBABILITY = 1e-15
+MIN_PROBABILITY = 1e-15
 """In logarithms: trees may say that a class is impossible."""
 
 
@@ -75,7 +75,7 @@ class Told(Outcome):
 
 def fit_and_ask(estimator: Any, data: Dataset) -> Told:
     """Fit, judge on all test rows, and ask for probabilities, intervals or sets."""
-    outcome = asdict(fit_and_judge(estimator, data))
+    outcome = asdict(fit_and_evaluate(estimator, data))
     if data.task == "regression":
         return Told(**outcome, **intervals(estimator, data))
     return Told(**outcome, log_loss=log_loss(estimator, data), **sets(estimator, data))
@@ -105,7 +105,7 @@ def log_loss(estimator: Any, data: Dataset) -> float | None:
         return None
     probabilities = estimator.predict_proba(data.X_test)
     own = of_true_class(probabilities, estimator.classes_, data.y_test)
-    return float(-np.log(np.maximum(own, LEAST_PROBABILITY)).mean())
+    return float(-np.log(np.maximum(own, MIN_PROBABILITY)).mean())
 
 
 def of_true_class(values: NDArray[Any], classes: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]:
@@ -114,9 +114,9 @@ def of_true_class(values: NDArray[Any], classes: NDArray[Any], y: NDArray[Any]) 
     return np.where(at >= 0, values[np.arange(len(y)), at], 0)
 
 
-def compare(data: Dataset, chosen: argparse.Namespace) -> Row:
+def compare(data: Dataset, args: argparse.Namespace) -> Row:
     methods = {method.name: method for method in find_methods((OURS, THEIRS))}
-    turns = take_turns(methods.values(), data, chosen.repeats, chosen.jobs, fit_and_ask)
+    turns = take_turns(methods.values(), data, args.repeats, args.jobs, fit_and_ask)
     ours, theirs = turns[OURS], turns.get(THEIRS, [])
     errors = [average(one.error for one in own) for own in (ours, theirs)]
     times = [median(one.fit_seconds for one in own) if own else None for own in (ours, theirs)]
@@ -202,21 +202,21 @@ def draw(rows: list[Row], path: Path) -> None:
 def main() -> None:
     parser = options(__doc__, repeats=3, sets=SETS)
     parser.add_argument("--picture", type=Path, help="where to draw it, as PNG or SVG")
-    chosen = parse(parser)
-    report = Report(chosen)
+    args = parse(parser)
+    report = Report(args)
     rows: list[Row] = []
-    with threadpoolctl.threadpool_limits(chosen.jobs):
-        for data in load_sets(chosen.only, chosen):
-            if data.X_train.shape[1] > MOST_INPUTS:
-                say(f"{data.name}: more than {MOST_INPUTS} inputs, skipped")
+    with threadpoolctl.threadpool_limits(args.jobs):
+        for data in load_sets(args.only, args):
+            if data.X_train.shape[1] > MAX_INPUTS:
+                print_progress(f"{data.name}: more than {MAX_INPUTS} inputs, skipped")
                 continue
-            rows.append(compare(data, chosen))
+            rows.append(compare(data, args))
             report.add(data.name, rows[-1:])
     report.add("All tables, ours and LightGBM's", rows)
     report.add("Geometric mean of the ratios, and sums", [summary(rows)] if rows else [])
     report.close()
-    if chosen.picture and any(row["ratio"] for row in rows):
-        draw(rows, chosen.picture)
+    if args.picture and any(row["ratio"] for row in rows):
+        draw(rows, args.picture)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from benchmarks.common import (
     options,
     parse,
     part_of,
-    say,
+    print_progress,
 )
 from gramless.losses import Loss, Squared, SquaredHinge
 from gramless.matrices.base import Vector
@@ -41,26 +41,26 @@ from harness.timing import interleaved
 SETS = ("ijcnn1", "covtype_1vs2_169k")
 LOSSES: tuple[Loss, ...] = (Squared(), SquaredHinge())
 FEW_ROWS, MADE_UP_ROWS, MADE_UP_COLUMNS = 10_000, (300_000, 1_000_000), 20
-NONZEROS, MOST_GRIDS = 16_000_000, 64
+NONZEROS, MAX_GRIDS = 16_000_000, 64
 """Longer tables have fewer grids."""
 ALPHA, TOL, EPOCHS = 1e-4, 1e-2, 4
 CLAIM = 1.7
 
 
-def tables(chosen: argparse.Namespace) -> Iterator[tuple[str, Rows, Vector]]:
+def tables(args: argparse.Namespace) -> Iterator[tuple[str, Rows, Vector]]:
     """Yield names, rows and targets, short tables first."""
-    for data in load_sets(chosen.only, chosen):
+    for data in load_sets(args.only, args):
         for part in (part_of(data, FEW_ROWS, 1), data):
             yield data.name, part.X_train, numeric_targets(part.y_train)
-    for n_rows in [1000] if chosen.quick else MADE_UP_ROWS:
+    for n_rows in [1000] if args.quick else MADE_UP_ROWS:
         X, y = made_up(n_rows, MADE_UP_COLUMNS)
         middle = sorted(y)[n_rows // 2]
         yield "made up", X, numeric_targets(y > middle)
 
 
-def binned(X: Rows, chosen: argparse.Namespace) -> BinnedMatrix:
-    n_grids = min(MOST_GRIDS, NONZEROS // X.shape[0])
-    return binned_map(X, n_grids, chosen.jobs).fit_matrix(X)
+def binned(X: Rows, args: argparse.Namespace) -> BinnedMatrix:
+    n_grids = min(MAX_GRIDS, NONZEROS // X.shape[0])
+    return binned_map(X, n_grids, args.jobs).fit_matrix(X)
 
 
 def threaded(problem: Problem, n_threads: int) -> Problem:
@@ -81,7 +81,7 @@ def grid_descent(problem: Problem, n_threads: int) -> None:
     GridDescent(tol=TOL, n_jobs=n_threads).solve(threaded(problem, n_threads))
 
 
-def compare(name: str, problem: Problem, chosen: argparse.Namespace) -> Row:
+def compare(name: str, problem: Problem, args: argparse.Namespace) -> Row:
     stored = StoredColumns.of(problem)
     runs = {
         f"{algorithm}, {n}": partial(run, n_threads=n)
@@ -91,7 +91,7 @@ def compare(name: str, problem: Problem, chosen: argparse.Namespace) -> Row:
         )
         for n in (1, 2)
     }
-    times = interleaved(runs, chosen.repeats)
+    times = interleaved(runs, args.repeats)
     row: Row = {
         "table": name,
         "rows": problem.matrix.shape[0],
@@ -109,13 +109,13 @@ def compare(name: str, problem: Problem, chosen: argparse.Namespace) -> Row:
 
 
 def main() -> None:
-    chosen = parse(options(__doc__, repeats=7, sets=SETS))
-    report, rows = Report(chosen), []
-    for name, X, targets in tables(chosen):
-        matrix = binned(X, chosen)
+    args = parse(options(__doc__, repeats=7, sets=SETS))
+    report, rows = Report(args), []
+    for name, X, targets in tables(args):
+        matrix = binned(X, args)
         for loss in LOSSES:
-            say(f"{name}, {X.shape[0]} rows, {loss.name}")
-            rows.append(compare(name, Problem(matrix, targets, L1(ALPHA), loss), chosen))
+            print_progress(f"{name}, {X.shape[0]} rows, {loss.name}")
+            rows.append(compare(name, Problem(matrix, targets, L1(ALPHA), loss), args))
     report.add(f"Two threads against one; the claim: {CLAIM} times", rows)
     report.close()
 

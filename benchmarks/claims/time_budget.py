@@ -15,7 +15,7 @@ import _repository  # noqa: F401
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.common import Report, Row, load_sets, options, parse, say
+from benchmarks.common import Report, Row, load_sets, options, parse, print_progress
 from gramless import KernelClassifier, KernelRegressor, warmup
 from gramless.base.threads import available_cpus
 from gramless.estimators.base import KernelMachine
@@ -49,9 +49,9 @@ def fit(X: Rows, y: NDArray, budget: float, n_jobs: int | None, **what: Any) -> 
     """Fit numbers if targets are floats, else classes; return what the fit took."""
     is_class = y.dtype.kind != "f"
     kind: type[KernelMachine] = KernelClassifier if is_class else KernelRegressor
-    begun, used = perf_counter(), process_time()
+    started, used = perf_counter(), process_time()
     model = kind(time_budget=budget, random_state=0, n_jobs=n_jobs).fit(X, y)
-    wall, used = perf_counter() - begun, process_time() - used
+    wall, used = perf_counter() - started, process_time() - used
     return {
         **what,
         "classes": len(np.unique(y)) if is_class else "numbers",
@@ -67,7 +67,7 @@ def fit(X: Rows, y: NDArray, budget: float, n_jobs: int | None, **what: Any) -> 
 
 def told(row: Row) -> Row:
     """Say what a fit took, as it may be long until the table is complete."""
-    say(", ".join(f"{name} {value}" for name, value in row.items()))
+    print_progress(", ".join(f"{name} {value}" for name, value in row.items()))
     return row
 
 
@@ -76,21 +76,21 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=BUDGET, help=f"seconds, default {BUDGET}")
     parser.add_argument("--classes", nargs="*", type=int, default=CLASSES, help="0 for numbers")
     parser.add_argument("--sets", nargs="+", default=(), help="known tables besides")
-    chosen = parse(parser)
-    report = Report(chosen)
-    budget = QUICK_BUDGET if chosen.quick else chosen.budget
-    sizes = ((1000,), (4,)) if chosen.quick else (ROWS, INPUTS)
-    classes = chosen.classes[:3] if chosen.quick else chosen.classes
-    warmup(n_jobs=chosen.jobs)
+    args = parse(parser)
+    report = Report(args)
+    budget = QUICK_BUDGET if args.quick else args.budget
+    sizes = ((1000,), (4,)) if args.quick else (ROWS, INPUTS)
+    classes = args.classes[:3] if args.quick else args.classes
+    warmup(n_jobs=args.jobs)
     rows = [
-        told(fit(*table(n_rows, n_inputs, n_classes), budget, chosen.jobs))
+        told(fit(*table(n_rows, n_inputs, n_classes), budget, args.jobs))
         for n_classes, n_rows, n_inputs in itertools.product(classes, *sizes)
     ]
     report.add(f"Fits with time_budget={budget}", rows)
-    for data in load_sets(chosen.sets, chosen):
+    for data in load_sets(args.sets, args):
         y = data.y_train.astype(float if data.task == "regression" else data.y_train.dtype)
-        rows.append(told(fit(data.X_train, y, budget, chosen.jobs, table=data.name)))
-    if chosen.sets:
+        rows.append(told(fit(data.X_train, y, budget, args.jobs, table=data.name)))
+    if args.sets:
         report.add("The same of known tables", [row for row in rows if "table" in row])
     ratios = ("wall / budget", "processor / budget")
     report.add("The worst", [{name: max(row[name] for row in rows) for name in ratios}])

@@ -23,7 +23,7 @@ from scipy.stats import ks_2samp, mannwhitneyu
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import pairwise_distances
 
-from benchmarks.common import Report, Row, options, parse, say
+from benchmarks.common import Report, Row, options, parse, print_progress
 from gramless import two_sample_test
 
 Array = NDArray[Any]
@@ -151,7 +151,7 @@ def power(kind: Any, n_rows: int, draws: int, jobs: int | None) -> Row:
 
 def summed(name: str, found: dict[str, list[bool]]) -> Row:
     """Return the powers, and the difference of the first two with its standard error."""
-    say(name)
+    print_progress(name)
     off = np.subtract(*(np.asarray(found[key], float) for key in ("features", "exact")))
     row: Row = {"tables": name}
     row |= {key: float(np.mean(own)) for key, own in found.items()}
@@ -171,7 +171,7 @@ def mean_of(rows: list[Row]) -> list[Row]:
 def level(name: str, draws: int, test: Callable[[Generator, int], float]) -> Row:
     alarms = [test(np.random.default_rng([seed, 9]), seed) <= ALPHA for seed in range(draws)]
     share = float(np.mean(alarms))
-    say(f"level of {name}: {share}")
+    print_progress(f"level of {name}: {share}")
     return {"test": name, "draws": draws, "alarms": share, "error": (0.05 * 0.95 / draws) ** 0.5}
 
 
@@ -195,27 +195,27 @@ def timed(n_rows: int, jobs: int | None) -> list[Row]:
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(2, n_rows // 2, 10))
     two_sample_test(X[:2000], Y[:2000], random_state=0, n_jobs=jobs)
-    begun = perf_counter()
+    started = perf_counter()
     two_sample_test(X, Y, random_state=0, n_jobs=jobs)
-    return [{"rows": n_rows, "seconds": perf_counter() - begun}]
+    return [{"rows": n_rows, "seconds": perf_counter() - started}]
 
 
 def main() -> None:
     parser = options(__doc__, repeats=100)
     parser.add_argument("--only", choices=("level", "power", "time"), help="one part alone")
-    chosen = parse(parser)
-    report, quick, jobs = Report(chosen), chosen.quick, chosen.jobs
-    if chosen.only in (None, "level"):
+    args = parse(parser)
+    report, quick, jobs = Report(args), args.quick, args.jobs
+    if args.only in (None, "level"):
         report.add("share of null draws with p <= 0.05", levels(5 if quick else 1000, jobs))
-    if chosen.only in (None, "power"):
-        size, draws = (200, 2) if quick else (2000, chosen.repeats)
+    if args.only in (None, "power"):
+        size, draws = (200, 2) if quick else (2000, args.repeats)
         for name, kinds in (
             ("used for choices", SEEN_TABLES),
             ("not used for choices", JUDGING_TABLES),
         ):
             rows = [power(kind, size, draws, jobs) for kind in kinds[: 2 if quick else None]]
             report.add(f"power, {size} rows in all: {name}", mean_of(rows))
-    if chosen.only in (None, "time"):
+    if args.only in (None, "time"):
         report.add("time", timed(4000 if quick else 1_000_000, jobs))
     report.close()
 

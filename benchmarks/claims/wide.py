@@ -18,7 +18,7 @@ import _repository  # noqa: F401
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.common import Report, Row, fit_and_judge, options, parse, part_of, say
+from benchmarks.common import Report, Row, fit_and_evaluate, options, parse, part_of, print_progress
 from gramless.base.random import stream
 from harness.data_sets import Dataset
 from harness.peers import find_peer
@@ -87,9 +87,9 @@ def judged(data: Dataset, methods: list[str], jobs: int | None) -> Row:
     """Return errors and seconds of each method on one table."""
     row: Row = {"table": data.name, "rows": len(data.y_train), "inputs": data.X_train.shape[1]}
     for name in methods:
-        found = fit_and_judge(method(name)(0, jobs).make(data.task, len(data.y_train)), data)
+        found = fit_and_evaluate(method(name)(0, jobs).make(data.task, len(data.y_train)), data)
         row |= {f"{name} error": found.error, f"{name} s": found.fit_seconds}
-    say(f"{data.name}: " + ", ".join(f"{key} {row[key]:.3g}" for key in [*row][3:]))
+    print_progress(f"{data.name}: " + ", ".join(f"{key} {row[key]:.3g}" for key in [*row][3:]))
     return row
 
 
@@ -102,14 +102,14 @@ def main() -> None:
     methods = ["random", "gramless", "lightgbm"]
     about = "random grids and names of harness.peers"
     parser.add_argument("--methods", nargs="+", default=methods, help=about)
-    chosen = parse(parser)
-    report = Report(chosen)
-    numbers = CHOSEN if chosen.chosen else OTHERS
-    n_rows, numbers = (1000, numbers[:1]) if chosen.quick else (chosen.rows, numbers)
-    made = tables(numbers, n_rows, chosen.noise, chosen.mixed)
-    rows = [judged(data, chosen.methods, chosen.jobs) for data in made]
+    args = parse(parser)
+    report = Report(args)
+    numbers = CHOSEN if args.chosen else OTHERS
+    n_rows, numbers = (1000, numbers[:1]) if args.quick else (args.rows, numbers)
+    made = tables(numbers, n_rows, args.noise, args.mixed)
+    rows = [judged(data, args.methods, args.jobs) for data in made]
     report.add("errors and seconds", rows)
-    first, *others = chosen.methods
+    first, *others = args.methods
     over: list[Row] = []
     for kind in ("noise", "mixed"):
         own = [row for row in rows if row["table"].endswith(kind)]

@@ -85,12 +85,12 @@ def options(about: str | None, quick: dict[str, int], **sizes: int) -> argparse.
     parser.add_argument("--repeats", type=int, help="default 15")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that all runs")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    chosen = parser.parse_args()
-    defaults = {**sizes, "repeats": 15, **({**quick, "repeats": 2} if chosen.quick else {})}
+    args = parser.parse_args()
+    defaults = {**sizes, "repeats": 15, **({**quick, "repeats": 2} if args.quick else {})}
     for name, default in defaults.items():
-        if getattr(chosen, name) is None:
-            setattr(chosen, name, default)
-    return chosen
+        if getattr(args, name) is None:
+            setattr(args, name, default)
+    return args
 
 
 def seconds(
@@ -136,12 +136,12 @@ def product_rate(dtype: DTypeLike, size: int, n_threads: int = 1) -> float:
         return size**3 / min(_time(lambda: left @ right, 1) for _ in range(6))
 
 
-def draw_codes(chosen: argparse.Namespace) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int64]]:
+def draw_codes(args: argparse.Namespace) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int64]]:
     """Return codes that are uniform over the bins, the hardest case for the caches, and offsets."""
     rng = np.random.default_rng(0)
-    dtype = np.uint8 if chosen.bins < 2**8 else np.uint16 if chosen.bins < 2**16 else np.uint32
-    codes = rng.integers(1, chosen.bins, (chosen.grids, chosen.rows), dtype, endpoint=True)
-    return codes, np.arange(chosen.grids + 1) * chosen.bins
+    dtype = np.uint8 if args.bins < 2**8 else np.uint16 if args.bins < 2**16 else np.uint32
+    codes = rng.integers(1, args.bins, (args.grids, args.rows), dtype, endpoint=True)
+    return codes, np.arange(args.grids + 1) * args.bins
 
 
 def rows_of(cases: list[Case], times: list[float], limits: dict[str, float]) -> list[Row]:
@@ -168,14 +168,14 @@ def rows_of(cases: list[Case], times: list[float], limits: dict[str, float]) -> 
     return rows
 
 
-def run(cases: list[Case], chosen: argparse.Namespace, limits: dict[str, float]) -> None:
+def run(cases: list[Case], args: argparse.Namespace, limits: dict[str, float]) -> None:
     """Time the cases and print them, with the machine and the sizes."""
-    sample = _QUICK_SAMPLE_SECONDS if chosen.quick else _SAMPLE_SECONDS
-    between = 0.0 if chosen.quick else SETTLING_SECONDS
-    times = seconds(cases, chosen.repeats, sample, between)
-    sizes = {k: v for k, v in vars(chosen).items() if k not in ("json", "quick", "repeats")}
+    sample = _QUICK_SAMPLE_SECONDS if args.quick else _SAMPLE_SECONDS
+    between = 0.0 if args.quick else SETTLING_SECONDS
+    times = seconds(cases, args.repeats, sample, between)
+    sizes = {k: v for k, v in vars(args).items() if k not in ("json", "quick", "repeats")}
     rates = {f"{name}, G/s": rate / 1e9 for name, rate in limits.items()}
-    report = Report(chosen)
+    report = Report(args)
     report.add("Sizes and limits", [sizes | rates])
     report.add("Loops", rows_of(cases, times, limits))
     report.close()

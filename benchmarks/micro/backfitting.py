@@ -24,16 +24,16 @@ PEER = "NumPy"
 class Models:
     """Grids of random bins, and the state of both models over them."""
 
-    def __init__(self, chosen: argparse.Namespace) -> None:
-        rng, self.half = np.random.default_rng(0), chosen.rows // 2
-        self.codes = rng.integers(1, chosen.bins + 1, (chosen.grids, chosen.rows), np.uint16)
-        self.offsets = chosen.bins * np.arange(chosen.grids + 1)
-        self.order = rng.permutation(chosen.grids)
-        self.derivatives = np.ones((chosen.rows, 4), np.float32)
-        self.derivatives[:, :2] = rng.normal(size=(chosen.rows, 2))
-        self.weights = np.zeros((chosen.bins * chosen.grids, 2, 2), np.float32)
-        self.changes = np.zeros((chosen.rows, 4), np.float32)
-        self.scratch = [np.empty(k * chosen.bins, np.float32) for k in (4, 8)]
+    def __init__(self, args: argparse.Namespace) -> None:
+        rng, self.half = np.random.default_rng(0), args.rows // 2
+        self.codes = rng.integers(1, args.bins + 1, (args.grids, args.rows), np.uint16)
+        self.offsets = args.bins * np.arange(args.grids + 1)
+        self.order = rng.permutation(args.grids)
+        self.derivatives = np.ones((args.rows, 4), np.float32)
+        self.derivatives[:, :2] = rng.normal(size=(args.rows, 2))
+        self.weights = np.zeros((args.bins * args.grids, 2, 2), np.float32)
+        self.changes = np.zeros((args.rows, 4), np.float32)
+        self.scratch = [np.empty(k * args.bins, np.float32) for k in (4, 8)]
 
     def backfit(self) -> None:
         grids = self.codes, self.offsets, self.order, self.half, np.full(2, RIDGE)
@@ -52,19 +52,19 @@ class Models:
             slopes -= curvatures * steps[code]
 
 
-def all_cases(chosen: argparse.Namespace) -> list[Case]:
-    units = chosen.rows * chosen.grids
+def all_cases(args: argparse.Namespace) -> list[Case]:
+    units = args.rows * args.grids
     # Two codes, four changes that are read and written, and four derivatives.
     moved = (2 * 2.0 + 4.0 * (2 * 4 + 4)) * units
     return [
-        Case("backfit", Models(chosen).backfit, "row", units, moved, peer=PEER),
-        Case(PEER, Models(chosen).by_numpy, "row", units, (2 * 2.0 + 4.0 * 4) * units),
+        Case("backfit", Models(args).backfit, "row", units, moved, peer=PEER),
+        Case(PEER, Models(args).by_numpy, "row", units, (2 * 2.0 + 4.0 * 4) * units),
     ]
 
 
 def main() -> None:
-    chosen = options(__doc__, QUICK, rows=60_000, grids=64, bins=200, jobs=2)
-    run(all_cases(chosen), chosen, {"memory": memory_bandwidth(chosen.jobs, chosen.quick)})
+    args = options(__doc__, QUICK, rows=60_000, grids=64, bins=200, jobs=2)
+    run(all_cases(args), args, {"memory": memory_bandwidth(args.jobs, args.quick)})
 
 
 if __name__ == "__main__":

@@ -146,17 +146,17 @@ def lookup_cases(n_rows: int) -> list[Case]:
     return cases
 
 
-def block_cases(chosen: argparse.Namespace) -> list[Case]:
+def block_cases(args: argparse.Namespace) -> list[Case]:
     """Bin whole rows as the library does, from tiles and from non-zeros."""
     rng = np.random.default_rng(4)
-    X = rng.normal(size=(chosen.rows, chosen.columns))
+    X = rng.normal(size=(args.rows, args.columns))
     X[rng.random(X.shape) >= DENSITY] = 0.0
-    everything, none = np.arange(chosen.columns), np.empty(0, np.int64)
-    group = draw_group(chosen.columns, 8.0)
+    everything, none = np.arange(args.columns), np.empty(0, np.int64)
+    group = draw_group(args.columns, 8.0)
     limits = cell_limits(group.inverse_widths)
     tiles = pack_block(X, 0, len(X), ColumnPlan(everything, (), none), limits)
     nonzeros = pack_block(X, 0, len(X), ColumnPlan(none, (), everything), limits)
-    n_groups = -(-chosen.grids // binning.GROUP)
+    n_groups = -(-args.grids // binning.GROUP)
     return [
         *layout_cases("tiles", tiles, group, n_groups, X.size),
         *layout_cases("non-zeros", nonzeros, group, n_groups, len(nonzeros.values)),
@@ -189,10 +189,10 @@ def layout_cases(
 
 
 def main() -> None:
-    chosen = options(__doc__, QUICK, rows=169_472, grids=256, columns=28)
-    cases = [*cell_cases(), *table_cases(), *lookup_cases(chosen.rows), *block_cases(chosen)]
-    limits = {"floors": arithmetic_rate(), "memory": memory_bandwidth(1, chosen.quick)}
-    run(cases, chosen, limits)
+    args = options(__doc__, QUICK, rows=169_472, grids=256, columns=28)
+    cases = [*cell_cases(), *table_cases(), *lookup_cases(args.rows), *block_cases(args)]
+    limits = {"floors": arithmetic_rate(), "memory": memory_bandwidth(1, args.quick)}
+    run(cases, args, limits)
 
 
 if __name__ == "__main__":

@@ -33,23 +33,23 @@ BLAS = ThreadpoolController()
 class Setting:
     """Rows, frequencies and weights of so many inputs and outputs."""
 
-    def __init__(self, chosen: argparse.Namespace, n_inputs: int, n_outputs: int) -> None:
-        self.jobs, self.n_blocks = chosen.jobs, chosen.blocks
-        self.blocks = FrequencyBlocks(Gaussian(), 0, chosen.frequencies, n_inputs)
+    def __init__(self, args: argparse.Namespace, n_inputs: int, n_outputs: int) -> None:
+        self.jobs, self.n_blocks = args.jobs, args.blocks
+        self.blocks = FrequencyBlocks(Gaussian(), 0, args.frequencies, n_inputs)
         self.products = CpuProducts(
-            self.blocks, np.zeros(n_inputs), np.ones(n_inputs), 1 << 30, chosen.jobs
+            self.blocks, np.zeros(n_inputs), np.ones(n_inputs), 1 << 30, args.jobs
         )
         rng = np.random.default_rng(0)
-        self.X = rng.normal(size=(chosen.rows, n_inputs)).astype(np.float32)
+        self.X = rng.normal(size=(args.rows, n_inputs)).astype(np.float32)
         self.rows = self.products.prepare(self.X)
-        groups = -(-chosen.blocks // self.blocks.group_blocks)
+        groups = -(-args.blocks // self.blocks.group_blocks)
         shape = groups, self.blocks.group_columns, n_outputs
         self.weights = list(rng.normal(size=shape).astype(np.float32))
-        size = 2 * chosen.frequencies
+        size = 2 * args.frequencies
         joined = np.concatenate(self.weights)
-        self.by_block = [joined[k * size : (k + 1) * size] for k in range(chosen.blocks)]
-        self.frequencies = [self.blocks.draw(k).T.copy() for k in range(chosen.blocks)]
-        self.features = rng.normal(size=(chosen.rows, size)).astype(np.float32)
+        self.by_block = [joined[k * size : (k + 1) * size] for k in range(args.blocks)]
+        self.frequencies = [self.blocks.draw(k).T.copy() for k in range(args.blocks)]
+        self.features = rng.normal(size=(args.rows, size)).astype(np.float32)
         self.typed = {char: self.arrays(char) for char in "fd"}
 
     def arrays(self, char: str) -> tuple[NDArray[Any], list[tuple[NDArray[Any], NDArray[Any]]]]:
@@ -79,12 +79,12 @@ class Setting:
         return scale * total
 
 
-def make_cases(chosen: argparse.Namespace, n_inputs: int, n_outputs: int) -> list[Case]:
-    setting = Setting(chosen, n_inputs, n_outputs)
+def make_cases(args: argparse.Namespace, n_inputs: int, n_outputs: int) -> list[Case]:
+    setting = Setting(args, n_inputs, n_outputs)
     expected = setting.by_numpy("d")
-    np.testing.assert_allclose(setting.ours(), expected, atol=1e-4 * chosen.blocks)
-    units = float(chosen.rows * chosen.frequencies * chosen.blocks)
-    moved = 4.0 * (n_inputs + 2 * n_outputs) * chosen.frequencies * chosen.blocks
+    np.testing.assert_allclose(setting.ours(), expected, atol=1e-4 * args.blocks)
+    units = float(args.rows * args.frequencies * args.blocks)
+    moved = 4.0 * (n_inputs + 2 * n_outputs) * args.frequencies * args.blocks
     label = f"{n_inputs} inputs, {n_outputs} output{'s' * (n_outputs > 1)}"
 
     def case(name: str, call: Callable[[], object], peer: str | None = None) -> Case:
@@ -103,9 +103,9 @@ def make_cases(chosen: argparse.Namespace, n_inputs: int, n_outputs: int) -> lis
 
 
 def main() -> None:
-    chosen = options(__doc__, QUICK, rows=4096, frequencies=256, blocks=32, jobs=2, square=2000)
-    cases = [case for d in INPUTS for k in OUTPUTS for case in make_cases(chosen, d, k)]
-    run(cases, chosen, {"BLAS": 2.0 * product_rate(np.float32, chosen.square, chosen.jobs)})
+    args = options(__doc__, QUICK, rows=4096, frequencies=256, blocks=32, jobs=2, square=2000)
+    cases = [case for d in INPUTS for k in OUTPUTS for case in make_cases(args, d, k)]
+    run(cases, args, {"BLAS": 2.0 * product_rate(np.float32, args.square, args.jobs)})
 
 
 if __name__ == "__main__":

@@ -23,9 +23,9 @@ from gramless.matrices.dense import ChunkedMatrix, ComputedMatrix, DenseMatrix
 QUICK = {"rows": 3000, "features": 50, "square": 100}
 
 
-def draw_rows(chosen: argparse.Namespace) -> NDArray[np.float32]:
+def draw_rows(args: argparse.Namespace) -> NDArray[np.float32]:
     rng = np.random.default_rng(0)
-    return rng.standard_normal((chosen.rows, chosen.features), np.float32)
+    return rng.standard_normal((args.rows, args.features), np.float32)
 
 
 def matrices(rows: NDArray[np.float32], n_jobs: int) -> dict[str, ChunkedMatrix]:
@@ -96,17 +96,17 @@ def product_cases(rows: NDArray[np.float32], k: int, n_jobs: int) -> list[Case]:
 
 
 def main() -> None:
-    chosen = options(__doc__, QUICK, rows=65_536, features=2048, columns=10, square=2048, jobs=1)
-    rows = draw_rows(chosen)
-    cases = gram_cases(rows, chosen.jobs)
-    for k in (1, chosen.columns):
-        cases += product_cases(rows, k, chosen.jobs)
-    with threadpool_limits(chosen.jobs, user_api="blas"):
+    args = options(__doc__, QUICK, rows=65_536, features=2048, columns=10, square=2048, jobs=1)
+    rows = draw_rows(args)
+    cases = gram_cases(rows, args.jobs)
+    for k in (1, args.columns):
+        cases += product_cases(rows, k, args.jobs)
+    with threadpool_limits(args.jobs, user_api="blas"):
         limits = {
-            "memory": memory_bandwidth(chosen.jobs, chosen.quick),
-            "BLAS": product_rate(np.float32, chosen.square, chosen.jobs),
+            "memory": memory_bandwidth(args.jobs, args.quick),
+            "BLAS": product_rate(np.float32, args.square, args.jobs),
         }
-        run(cases, chosen, limits)
+        run(cases, args, limits)
 
 
 if __name__ == "__main__":

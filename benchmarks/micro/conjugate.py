@@ -131,18 +131,18 @@ def make_cases(n_columns: int, n_outputs: int, n_jobs: int) -> list[Case]:
     return cases
 
 
-def all_cases(chosen: argparse.Namespace) -> list[Case]:
+def all_cases(args: argparse.Namespace) -> list[Case]:
     """Make the cases with one output and with several."""
     return [
         case
-        for n_outputs in dict.fromkeys((1, chosen.outputs))
-        for case in make_cases(chosen.columns, n_outputs, chosen.jobs)
+        for n_outputs in dict.fromkeys((1, args.outputs))
+        for case in make_cases(args.columns, n_outputs, args.jobs)
     ]
 
 
 def main() -> None:
-    chosen = options(__doc__, QUICK, columns=1_000_000, outputs=10, jobs=1)
-    run(all_cases(chosen), chosen, {"memory": memory_bandwidth(chosen.jobs, chosen.quick)})
+    args = options(__doc__, QUICK, columns=1_000_000, outputs=10, jobs=1)
+    run(all_cases(args), args, {"memory": memory_bandwidth(args.jobs, args.quick)})
 
 
 if __name__ == "__main__":

@@ -111,11 +111,11 @@ class WholeSet:
         run_together(sweep, n_threads)
 
 
-def all_cases(matrix: BinnedMatrix, chosen: argparse.Namespace) -> list[Case]:
+def all_cases(matrix: BinnedMatrix, args: argparse.Namespace) -> list[Case]:
     """Make every loop, in one thread and in as many as are asked for."""
     lists, v, peer = matrix.row_lists, np.ones(matrix.shape[0]), "scipy Z.T @ v"
     transposed, listing = matrix.tocsr().T, Listing(matrix, lists)
-    whole, wide = WholeSet(lists, chosen.sweeps), lists.rows.dtype.itemsize
+    whole, wide = WholeSet(lists, args.sweeps), lists.rows.dtype.itemsize
     n_stored = matrix.codes.size
     cases = [Case(peer, lambda: transposed @ v, "non-zero", n_stored, 12 * n_stored)]
 
@@ -129,7 +129,7 @@ def all_cases(matrix: BinnedMatrix, chosen: argparse.Namespace) -> list[Case]:
     ) -> None:
         units = times * (n_stored if unit == "non-zero" else matrix.shape[1])
         against = peer if unit == "non-zero" else None
-        for n in sorted({1, chosen.jobs}):
+        for n in sorted({1, args.jobs}):
             label = f"{name}, {n} thread{'s' * (n > 1)}"
             moved = unit_bytes * units
             cases.append(Case(label, lambda n=n: call(n), unit, units, moved, peer=against))
@@ -144,16 +144,16 @@ def all_cases(matrix: BinnedMatrix, chosen: argparse.Namespace) -> list[Case]:
                 f"descend, {label}, curvatures {kind}",
                 lambda n, l1=l1, c=curvatures: whole.descend(n, l1, c),
                 passes * wide,
-                times=chosen.sweeps,
+                times=args.sweeps,
             )
     return cases
 
 
 def main() -> None:
-    chosen = options(__doc__, QUICK, rows=169_472, grids=64, bins=2000, sweeps=5, jobs=2)
-    matrix = BinnedMatrix(*draw_codes(chosen), has_unseen=False, n_jobs=1)
-    cases = all_cases(matrix, chosen)
-    run(cases, chosen, {"memory": memory_bandwidth(chosen.jobs, chosen.quick)})
+    args = options(__doc__, QUICK, rows=169_472, grids=64, bins=2000, sweeps=5, jobs=2)
+    matrix = BinnedMatrix(*draw_codes(args), has_unseen=False, n_jobs=1)
+    cases = all_cases(matrix, args)
+    run(cases, args, {"memory": memory_bandwidth(args.jobs, args.quick)})
 
 
 if __name__ == "__main__":

@@ -24,9 +24,9 @@ _SQUARE, _QUICK_SQUARE = 2048, 128
 NEVER_ZERO, ALWAYS_ZERO = 0.0, 1e9
 
 
-def gram_cases(chosen: argparse.Namespace) -> list[Case]:
+def gram_cases(args: argparse.Namespace) -> list[Case]:
     """Make Gram matrices of float32 and float64, with and without weights of the rows."""
-    n, d, cases = chosen.rows, chosen.columns, []
+    n, d, cases = args.rows, args.columns, []
     weights = np.full(n, 1.0 / n)
     for dtype in (np.float32, np.float64):
         name, size = np.dtype(dtype).name, np.dtype(dtype).itemsize
@@ -40,7 +40,7 @@ def gram_cases(chosen: argparse.Namespace) -> list[Case]:
 
         limit = {"limit": f"{name} products, 1 thread", "work": units}
         cases.append(Case(peer, numpy_gram, "product", units, moved, **limit))
-        for n_threads in sorted({1, chosen.jobs}):
+        for n_threads in sorted({1, args.jobs}):
             matrix = DenseMatrix(array, n_jobs=n_threads)
             told = f"{n_threads} thread{'s' * (n_threads > 1)}"
             limit = {"limit": f"{name} products, {told}", "work": units, "peer": peer}
@@ -57,9 +57,9 @@ def gram_cases(chosen: argparse.Namespace) -> list[Case]:
     return cases
 
 
-def factor_case(chosen: argparse.Namespace) -> Case:
+def factor_case(args: argparse.Namespace) -> Case:
     """Make the factorisation of a Gram matrix."""
-    d = chosen.columns
+    d = args.columns
     rows = np.random.default_rng(1).normal(size=(2 * d, d))
     gram, ridge = rows.T @ rows, np.ones(d)
 
@@ -71,13 +71,13 @@ def factor_case(chosen: argparse.Namespace) -> Case:
     return Case("factorised", factor, "product", d**3 / 6, 16 * d * d, **limit)
 
 
-def sweep_cases(chosen: argparse.Namespace) -> list[Case]:
+def sweep_cases(args: argparse.Namespace) -> list[Case]:
     """Make sweeps that move all weights, and such as move none."""
-    d, rng = chosen.columns, np.random.default_rng(2)
+    d, rng = args.columns, np.random.default_rng(2)
     rows = rng.normal(size=(2 * d, d))
     gram = rows.T @ rows / (2 * d)
-    orders = rng.permuted(np.tile(np.arange(d), (chosen.sweeps, 1)), axis=1)
-    gradient, units = rng.normal(size=d), float(chosen.sweeps * d * d)
+    orders = rng.permuted(np.tile(np.arange(d), (args.sweeps, 1)), axis=1)
+    gradient, units = rng.normal(size=d), float(args.sweeps * d * d)
     ones = np.ones(d)
 
     def sweep(l1: float) -> None:
@@ -85,7 +85,7 @@ def sweep_cases(chosen: argparse.Namespace) -> list[Case]:
 
     def numpy_products() -> None:
         with one_blas_thread():
-            for _ in range(chosen.sweeps):
+            for _ in range(args.sweeps):
                 gram @ ones
 
     peer = "numpy G @ w"
@@ -97,15 +97,15 @@ def sweep_cases(chosen: argparse.Namespace) -> list[Case]:
 
 
 def main() -> None:
-    chosen = options(__doc__, QUICK, rows=50_000, columns=1024, sweeps=5, jobs=2)
-    cases = [*gram_cases(chosen), factor_case(chosen), *sweep_cases(chosen)]
-    limits = {"memory": memory_bandwidth(1, chosen.quick)}
-    square = _QUICK_SQUARE if chosen.quick else _SQUARE
+    args = options(__doc__, QUICK, rows=50_000, columns=1024, sweeps=5, jobs=2)
+    cases = [*gram_cases(args), factor_case(args), *sweep_cases(args)]
+    limits = {"memory": memory_bandwidth(1, args.quick)}
+    square = _QUICK_SQUARE if args.quick else _SQUARE
     for dtype in (np.float32, np.float64):
-        for n_threads in sorted({1, chosen.jobs}):
+        for n_threads in sorted({1, args.jobs}):
             told = f"{np.dtype(dtype).name} products, {n_threads} thread{'s' * (n_threads > 1)}"
             limits[told] = product_rate(dtype, square, n_threads)
-    run(cases, chosen, limits)
+    run(cases, args, limits)
 
 
 if __name__ == "__main__":

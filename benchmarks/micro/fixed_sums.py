@@ -32,21 +32,21 @@ def subtrees(first: int, last: int, n_leaves: int) -> int:
     return left + right
 
 
-def times(n_columns: int, chosen: argparse.Namespace) -> Row:
-    n_blocks = 4 if chosen.quick else BLOCKS // 2
+def times(n_columns: int, args: argparse.Namespace) -> Row:
+    n_blocks = 4 if args.quick else BLOCKS // 2
     generator = np.random.default_rng(0)
     parts = [generator.normal(size=n_columns) for _ in range(4)]
     exponent = exponent_of(100.0 * n_blocks)
     found: dict[str, list[float]] = {"a tree": [], "fixed point": []}
-    for _ in range(chosen.repeats):
-        begun = perf_counter()
+    for _ in range(args.repeats):
+        started = perf_counter()
         total = parts[0].copy()
         for k in range(1, n_blocks):
             total += parts[k % 4]
-        found["a tree"].append(perf_counter() - begun)
-        begun = perf_counter()
+        found["a tree"].append(perf_counter() - started)
+        started = perf_counter()
         fixed_sum((parts[k % 4] for k in range(n_blocks)), exponent)
-        found["fixed point"].append(perf_counter() - begun)
+        found["fixed point"].append(perf_counter() - started)
     nanoseconds = {k: min(v) / n_columns / n_blocks * 1e9 for k, v in found.items()}
     return {
         "columns": n_columns,
@@ -67,10 +67,10 @@ def sent(n_workers: int) -> Row:
 
 
 def main() -> None:
-    chosen = parse(options(__doc__, repeats=5))
-    report = Report(chosen)
-    sizes = COLUMNS[:1] if chosen.quick else COLUMNS
-    report.add("nanoseconds a column and block", [times(n, chosen) for n in sizes])
+    args = parse(options(__doc__, repeats=5))
+    report = Report(args)
+    sizes = COLUMNS[:1] if args.quick else COLUMNS
+    report.add("nanoseconds a column and block", [times(n, args) for n in sizes])
     report.add(f"vectors sent, {BLOCKS} blocks", [sent(k) for k in WORKERS])
     report.close()
 

@@ -95,13 +95,13 @@ def sample_cases(matrix: BinnedMatrix) -> list[Case]:
 
 
 def main() -> None:
-    chosen = options(
+    args = options(
         __doc__, QUICK, rows=169_472, grids=256, bins=2000, columns=10, sample=1000, jobs=1
     )
-    matrix = BinnedMatrix(*draw_codes(chosen), has_unseen=False, n_jobs=chosen.jobs)
-    few = matrix.take_rows(np.arange(chosen.sample))
-    cases = [*make_cases(matrix, chosen.columns), *sample_cases(few)]
-    run(cases, chosen, {"memory": memory_bandwidth(chosen.jobs, chosen.quick)})
+    matrix = BinnedMatrix(*draw_codes(args), has_unseen=False, n_jobs=args.jobs)
+    few = matrix.take_rows(np.arange(args.sample))
+    cases = [*make_cases(matrix, args.columns), *sample_cases(few)]
+    run(cases, args, {"memory": memory_bandwidth(args.jobs, args.quick)})
 
 
 if __name__ == "__main__":

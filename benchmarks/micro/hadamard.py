@@ -60,15 +60,15 @@ def make_cases(n_rows: int, width: int) -> list[Case]:
     ]
 
 
-def all_cases(chosen: argparse.Namespace) -> list[Case]:
-    widths = sorted({*WIDTHS, chosen.inputs})
-    return [case for width in widths for case in make_cases(chosen.rows, width)]
+def all_cases(args: argparse.Namespace) -> list[Case]:
+    widths = sorted({*WIDTHS, args.inputs})
+    return [case for width in widths for case in make_cases(args.rows, width)]
 
 
 def main() -> None:
-    chosen = options(__doc__, QUICK, rows=96, inputs=1024)
+    args = options(__doc__, QUICK, rows=96, inputs=1024)
     with one_blas_thread():
-        run(all_cases(chosen), chosen, {"memory": memory_bandwidth(1, chosen.quick)})
+        run(all_cases(args), args, {"memory": memory_bandwidth(1, args.quick)})
 
 
 if __name__ == "__main__":

@@ -36,8 +36,8 @@ def make_cases(n: int) -> list[Case]:
 
 
 def main() -> None:
-    chosen = options(__doc__, QUICK, numbers=65536)
-    run(make_cases(chosen.numbers), chosen, {"memory": memory_bandwidth(1, chosen.quick)})
+    args = options(__doc__, QUICK, numbers=65536)
+    run(make_cases(args.numbers), args, {"memory": memory_bandwidth(1, args.quick)})
 
 
 if __name__ == "__main__":

@@ -101,14 +101,14 @@ def nonzero_cases(n_rows: int, n_columns: int) -> list[Case]:
     ]
 
 
-def make_cases(chosen: argparse.Namespace) -> list[Case]:
+def make_cases(args: argparse.Namespace) -> list[Case]:
     families = (tile_cases, pattern_cases, nonzero_cases)
-    return [case for family in families for case in family(chosen.rows, chosen.columns)]
+    return [case for family in families for case in family(args.rows, args.columns)]
 
 
 def main() -> None:
-    chosen = options(__doc__, QUICK, rows=169_472, columns=28)
-    run(make_cases(chosen), chosen, {"memory": memory_bandwidth(1, chosen.quick)})
+    args = options(__doc__, QUICK, rows=169_472, columns=28)
+    run(make_cases(args), args, {"memory": memory_bandwidth(1, args.quick)})
 
 
 if __name__ == "__main__":

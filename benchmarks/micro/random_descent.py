@@ -26,14 +26,14 @@ AT_ONCE = (1, 64)
 BYTES = 12
 
 
-def draw_columns(chosen: argparse.Namespace) -> sp.csc_array:
+def draw_columns(args: argparse.Namespace) -> sp.csc_array:
     """Draw a matrix of bins, all of about the same size."""
     rng = np.random.default_rng(0)
-    codes = rng.integers(chosen.bins, size=(chosen.rows, chosen.grids))
-    indices = (codes + chosen.bins * np.arange(chosen.grids)).ravel().astype(np.int32)
-    indptr = np.arange(chosen.rows + 1, dtype=np.int32) * np.int32(chosen.grids)
-    values = np.full(len(indices), 1.0 / np.sqrt(chosen.grids))
-    shape = (chosen.rows, chosen.grids * chosen.bins)
+    codes = rng.integers(args.bins, size=(args.rows, args.grids))
+    indices = (codes + args.bins * np.arange(args.grids)).ravel().astype(np.int32)
+    indptr = np.arange(args.rows + 1, dtype=np.int32) * np.int32(args.grids)
+    values = np.full(len(indices), 1.0 / np.sqrt(args.grids))
+    shape = (args.rows, args.grids * args.bins)
     return sp.csr_array((values, indices, indptr), shape=shape).tocsc()
 
 
@@ -94,8 +94,8 @@ def all_cases(matrix: sp.csc_array) -> list[Case]:
 
 
 def main() -> None:
-    chosen = options(__doc__, QUICK, rows=20_000, grids=64, bins=900)
-    run(all_cases(draw_columns(chosen)), chosen, {"memory": memory_bandwidth(1, chosen.quick)})
+    args = options(__doc__, QUICK, rows=20_000, grids=64, bins=900)
+    run(all_cases(draw_columns(args)), args, {"memory": memory_bandwidth(1, args.quick)})
 
 
 if __name__ == "__main__":

@@ -55,9 +55,9 @@ def make_cases(n_rows: int, n_bins: int) -> list[Case]:
 
 
 def main() -> None:
-    chosen: argparse.Namespace = options(__doc__, QUICK, rows=50_000)
-    cases = [case for n_bins in BINS for case in make_cases(chosen.rows, n_bins)]
-    run(cases, chosen, {"memory": memory_bandwidth(1, chosen.quick)})
+    args: argparse.Namespace = options(__doc__, QUICK, rows=50_000)
+    cases = [case for n_bins in BINS for case in make_cases(args.rows, n_bins)]
+    run(cases, args, {"memory": memory_bandwidth(1, args.quick)})
 
 
 if __name__ == "__main__":

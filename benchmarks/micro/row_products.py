@@ -40,14 +40,14 @@ def make_cases(n_rows: int, n_vectors: int) -> list[Case]:
     ]
 
 
-def all_cases(chosen: argparse.Namespace) -> list[Case]:
-    return [case for k in VECTORS for case in make_cases(chosen.rows, k)]
+def all_cases(args: argparse.Namespace) -> list[Case]:
+    return [case for k in VECTORS for case in make_cases(args.rows, k)]
 
 
 def main() -> None:
-    chosen = options(__doc__, QUICK, rows=1600)
+    args = options(__doc__, QUICK, rows=1600)
     with one_blas_thread():
-        run(all_cases(chosen), chosen, {"memory": memory_bandwidth(1, chosen.quick)})
+        run(all_cases(args), args, {"memory": memory_bandwidth(1, args.quick)})
 
 
 if __name__ == "__main__":

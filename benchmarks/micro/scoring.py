@@ -51,18 +51,18 @@ def all_keys(tiles, largest, ids, contributions, sparse, dense_grids, sparse_gri
 class Candidates:
     """Grids over a few inputs each, and the rows that they are scored on."""
 
-    def __init__(self, chosen: argparse.Namespace) -> None:
-        rng, shape = np.random.default_rng(0), (chosen.grids, SIZE)
-        self.bits, self.n_grids = chosen.bits, chosen.grids
-        self.columns = rng.normal(size=(COLUMNS, chosen.rows)).astype(np.float32)
-        self.inputs = np.argsort(rng.random((chosen.grids, COLUMNS)))[:, :SIZE].astype(np.int32)
+    def __init__(self, args: argparse.Namespace) -> None:
+        rng, shape = np.random.default_rng(0), (args.grids, SIZE)
+        self.bits, self.n_grids = args.bits, args.grids
+        self.columns = rng.normal(size=(COLUMNS, args.rows)).astype(np.float32)
+        self.inputs = np.argsort(rng.random((args.grids, COLUMNS)))[:, :SIZE].astype(np.int32)
         self.widths = rng.uniform(0.5, 2.0, shape)
         self.shifts = rng.random(shape) * self.widths
         self.multipliers = rng.integers(0, 2**32, SIZE, dtype=np.uint32) | np.uint32(1)
-        half = chosen.rows // 2
-        self.parts = np.array([[0, half], [half, chosen.rows]])
+        half = args.rows // 2
+        self.parts = np.array([[0, half], [half, args.rows]])
         self.values = {
-            k: rng.gamma(1.0, size=(chosen.rows, lanes)).astype(np.float32)
+            k: rng.gamma(1.0, size=(args.rows, lanes)).astype(np.float32)
             for k, lanes in LANES.items()
         }
 
@@ -150,9 +150,9 @@ class Candidates:
         return make, float(block.tiles.nbytes * len(groups))
 
 
-def all_cases(chosen: argparse.Namespace) -> list[Case]:
-    candidates, cases = Candidates(chosen), []
-    units = chosen.rows * chosen.grids
+def all_cases(args: argparse.Namespace) -> list[Case]:
+    candidates, cases = Candidates(args), []
+    units = args.rows * args.grids
     for k, lanes in LANES.items():
         name, moved = f"score_grids, {k} output{'s' * (k > 1)}", 4.0 * (SIZE + lanes) * units
         peer = None if name == PEER else PEER
@@ -160,23 +160,23 @@ def all_cases(chosen: argparse.Namespace) -> list[Case]:
     for n_columns in (SIZE, COLUMNS):
         make, moved = candidates.key_maker(n_columns)
         cases.append(Case(f"tile_keys, {n_columns} columns", make, "row", units, moved, peer=PEER))
-    tile = min(scoring.TILE, chosen.rows)
+    tile = min(scoring.TILE, args.rows)
     cases.append(Case("tile_slots", candidates.hasher(), "row", tile, 4.0 * (SIZE + 1) * tile))
-    units_of_round = min(chosen.grids, 16) * chosen.rows
+    units_of_round = min(args.grids, 16) * args.rows
     moved = (2.0 + 4.0 * LANES[1]) * units_of_round
     cases.append(Case("simplify_grids", candidates.simplifier(), "row", units_of_round, moved))
-    bins = 1 << chosen.bits
+    bins = 1 << args.bits
     cases.append(Case("crossed_gain", candidates.judge(), "bin", bins, 8.0 * LANES[1] * bins))
     for k, lanes in LANES.items():
-        name = f"score_grids, {k} output{'s' * (k > 1)}, {chosen.jobs} threads"
-        moved, score = 4.0 * (SIZE + lanes) * units, candidates.scorer(k, chosen.jobs)
+        name = f"score_grids, {k} output{'s' * (k > 1)}, {args.jobs} threads"
+        moved, score = 4.0 * (SIZE + lanes) * units, candidates.scorer(k, args.jobs)
         cases.append(Case(name, score, "row", units, moved, peer=PEER))
     return cases
 
 
 def main() -> None:
-    chosen = options(__doc__, QUICK, rows=100_000, grids=240, bits=14, jobs=2)
-    run(all_cases(chosen), chosen, {"memory": memory_bandwidth(chosen.jobs, chosen.quick)})
+    args = options(__doc__, QUICK, rows=100_000, grids=240, bits=14, jobs=2)
+    run(all_cases(args), args, {"memory": memory_bandwidth(args.jobs, args.quick)})
 
 
 if __name__ == "__main__":

@@ -27,11 +27,11 @@ QUICK = {"rows": 200, "background": 20, "players": 4, "terms": 16}
 N_LEARNED, WIDTH = 20_000, 3.0
 
 
-def grid_cases(chosen: argparse.Namespace) -> list[Case]:
+def grid_cases(args: argparse.Namespace) -> list[Case]:
     """Time a grid over a few inputs, as growth makes them."""
-    rng, s = np.random.default_rng(0), min(chosen.players, 4)
+    rng, s = np.random.default_rng(0), min(args.players, 4)
     learned, rows, others = (
-        rng.normal(size=(n, s)) for n in (N_LEARNED, chosen.rows, chosen.background)
+        rng.normal(size=(n, s)) for n in (N_LEARNED, args.rows, args.background)
     )
     grids = Grids.draw(Laplacian(), np.full(s, WIDTH), 1, 0)
     features = GivenBinning(n_jobs=1)
@@ -72,15 +72,15 @@ def grid_cases(chosen: argparse.Namespace) -> list[Case]:
     ]
 
 
-def product_cases(chosen: argparse.Namespace) -> list[Case]:
+def product_cases(args: argparse.Namespace) -> list[Case]:
     """Time products of real and of complex factors."""
-    rng, subsets, cases = np.random.default_rng(1), Subsets.all_of(chosen.players), []
-    n, n_rows = len(subsets.steps), min(chosen.rows, 64)
+    rng, subsets, cases = np.random.default_rng(1), Subsets.all_of(args.players), []
+    n, n_rows = len(subsets.steps), min(args.rows, 64)
     for name, kind in (("real", np.float64), ("complex", np.complex128)):
-        factors = rng.random((n_rows, chosen.players, chosen.terms)).astype(kind)
-        table = rng.random((n, chosen.terms)).astype(kind)
-        room = np.empty((subsets.n_kept + 1, chosen.terms), kind)
-        payoffs, units = np.zeros((n_rows, n)), n_rows * n * chosen.terms
+        factors = rng.random((n_rows, args.players, args.terms)).astype(kind)
+        table = rng.random((n, args.terms)).astype(kind)
+        room = np.empty((subsets.n_kept + 1, args.terms), kind)
+        payoffs, units = np.zeros((n_rows, n)), n_rows * n * args.terms
         moved = float(factors.nbytes + table.nbytes + payoffs.nbytes)
 
         def sums(f=factors, t=table, r=room, p=payoffs) -> None:  # type: ignore[no-untyped-def]
@@ -97,9 +97,9 @@ def product_cases(chosen: argparse.Namespace) -> list[Case]:
 
 
 def main() -> None:
-    chosen = options(__doc__, QUICK, rows=2048, background=200, players=10, terms=250)
-    limits = {"memory": memory_bandwidth(1, chosen.quick)}
-    run(grid_cases(chosen) + product_cases(chosen), chosen, limits)
+    args = options(__doc__, QUICK, rows=2048, background=200, players=10, terms=250)
+    limits = {"memory": memory_bandwidth(1, args.quick)}
+    run(grid_cases(args) + product_cases(args), args, limits)
 
 
 if __name__ == "__main__":

@@ -30,11 +30,11 @@ INPUTS = (5, 20)
 class Tile:
     """Rows, frequencies and angles of one precision."""
 
-    def __init__(self, chosen: argparse.Namespace, dtype: DTypeLike) -> None:
+    def __init__(self, args: argparse.Namespace, dtype: DTypeLike) -> None:
         self.rng, self.dtype = np.random.default_rng(0), np.dtype(dtype)
-        self.shape = chosen.rows, chosen.frequencies
+        self.shape = args.rows, args.frequencies
         self.angles = self.normal(*self.shape, scale=ANGLES)
-        self.units = chosen.rows * chosen.frequencies
+        self.units = args.rows * args.frequencies
 
     def normal(self, *shape: int, scale: float = 1.0) -> NDArray:
         return (scale * self.rng.normal(size=shape)).astype(self.dtype)
@@ -99,13 +99,13 @@ def make_cases(tile: Tile, inputs: list[int]) -> list[Case]:
 
 
 def main() -> None:
-    chosen = options(__doc__, QUICK, rows=96, frequencies=528, inputs=100, square=2000)
-    inputs = sorted({*INPUTS, chosen.inputs})
-    tiles = [Tile(chosen, dtype) for dtype in (np.float32, np.float64)]
+    args = options(__doc__, QUICK, rows=96, frequencies=528, inputs=100, square=2000)
+    inputs = sorted({*INPUTS, args.inputs})
+    tiles = [Tile(args, dtype) for dtype in (np.float32, np.float64)]
     with one_blas_thread():
-        limits = {f"BLAS {t.dtype.name}": 2.0 * product_rate(t.dtype, chosen.square) for t in tiles}
-        limits["memory"] = memory_bandwidth(1, chosen.quick)
-        run([case for tile in tiles for case in make_cases(tile, inputs)], chosen, limits)
+        limits = {f"BLAS {t.dtype.name}": 2.0 * product_rate(t.dtype, args.square) for t in tiles}
+        limits["memory"] = memory_bandwidth(1, args.quick)
+        run([case for tile in tiles for case in make_cases(tile, inputs)], args, limits)
 
 
 if __name__ == "__main__":

@@ -50,9 +50,9 @@ def make_cases(n: int, side: int) -> list[Case]:
 
 
 def main() -> None:
-    chosen = options(__doc__, QUICK, images=1024, side=28)
-    cases = make_cases(chosen.images, chosen.side)
-    run(cases, chosen, {"memory": memory_bandwidth(1, chosen.quick)})
+    args = options(__doc__, QUICK, images=1024, side=28)
+    cases = make_cases(args.images, args.side)
+    run(cases, args, {"memory": memory_bandwidth(1, args.quick)})
 
 
 if __name__ == "__main__":

@@ -28,11 +28,11 @@ BLOCK_ROWS = 4096
 Binned = BinnedMatrix | WeightedBinnedMatrix
 
 
-def draw_matrices(chosen: argparse.Namespace) -> dict[str, Binned]:
+def draw_matrices(args: argparse.Namespace) -> dict[str, Binned]:
     """Return the same codes without values, and with values of both precisions."""
-    codes, offsets = draw_codes(chosen)
+    codes, offsets = draw_codes(args)
     values = np.random.default_rng(0).random(codes.shape, np.float32)
-    given = {"has_unseen": False, "n_jobs": chosen.jobs}
+    given = {"has_unseen": False, "n_jobs": args.jobs}
     return {
         "plain": BinnedMatrix(codes, offsets, **given),
         "float32": WeightedBinnedMatrix(codes, values, offsets, **given),
@@ -78,9 +78,9 @@ def sample_cases(matrices: dict[str, Binned], n_rows: int) -> list[Case]:
     return cases
 
 
-def window_cases(chosen: argparse.Namespace) -> list[Case]:
-    rng, n_grids, n_inputs = np.random.default_rng(2), chosen.grids, chosen.inputs
-    columns = rng.normal(size=(n_inputs, min(BLOCK_ROWS, chosen.rows)))
+def window_cases(args: argparse.Namespace) -> list[Case]:
+    rng, n_grids, n_inputs = np.random.default_rng(2), args.grids, args.inputs
+    columns = rng.normal(size=(n_inputs, min(BLOCK_ROWS, args.rows)))
     inverse, shifts = rng.gamma(2.0, size=(n_grids, n_inputs)), rng.random((n_grids, n_inputs))
     out = np.empty((n_grids, columns.shape[1]), np.float32)
     units, moved = float(out.size * n_inputs), columns.nbytes + out.nbytes
@@ -93,7 +93,7 @@ def window_cases(chosen: argparse.Namespace) -> list[Case]:
 
 
 def main() -> None:
-    chosen = options(
+    args = options(
         __doc__,
         QUICK,
         rows=169_472,
@@ -104,10 +104,10 @@ def main() -> None:
         inputs=8,
         jobs=1,
     )
-    matrices = draw_matrices(chosen)
-    cases = product_cases(matrices, chosen.columns)
-    cases += sample_cases(matrices, chosen.sample) + window_cases(chosen)
-    run(cases, chosen, {"memory": memory_bandwidth(chosen.jobs, chosen.quick)})
+    matrices = draw_matrices(args)
+    cases = product_cases(matrices, args.columns)
+    cases += sample_cases(matrices, args.sample) + window_cases(args)
+    run(cases, args, {"memory": memory_bandwidth(args.jobs, args.quick)})
 
 
 if __name__ == "__main__":

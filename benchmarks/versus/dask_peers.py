@@ -26,12 +26,12 @@ import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster
 
-from benchmarks.common import Report, Row, made_up, options, parse, rmse, say
+from benchmarks.common import Report, Row, made_up, options, parse, print_progress, rmse
 from gramless.distributed import DaskKernelRegressor
 from harness.memory import begun_memory, peak_memory
 
 N_ROWS, N_TEST, N_INPUTS, PART_ROWS = 300_000, 20_000, 10, 15_000
-ROUNDS, LEAST_SECONDS = 300, 30.0
+ROUNDS, MIN_SECONDS = 300, 30.0
 NAMES = ("ours", "ours, effort 1", "xgboost", "lightgbm")
 
 
@@ -77,12 +77,12 @@ def fit(name: str, n_rows: int, kill_after: float) -> Row:
         machine(name, client).fit(rows[few], targets[few])
         before = [begun_memory(), *client.run(begun_memory).values()]
         stop = killing(client, kill_after) if kill_after else lambda: None
-        begun = perf_counter()
+        started = perf_counter()
         try:
             model = machine(name, client).fit(rows, targets)
         finally:
             stop()
-        seconds = perf_counter() - begun
+        seconds = perf_counter() - started
         after = [] if kill_after else [peak_memory(), *client.run(peak_memory).values()]
         test = da.from_array(X[n_rows:], chunks=(PART_ROWS, N_INPUTS))
         predicted = np.asarray(model.predict(test).compute())
@@ -93,7 +93,7 @@ def fit(name: str, n_rows: int, kill_after: float) -> Row:
 
 def case(name: str, n_rows: int, kill_after: float, limit: float) -> Row:
     """Run a fit in a process of its own; tell what became of it."""
-    say(
+    print_progress(
         f"{name}, {n_rows:,} rows"
         + (f", a worker killed after {kill_after:.1f} s" * (kill_after > 0))
     )
@@ -112,16 +112,16 @@ def main() -> None:
     parser = options(__doc__, repeats=1)
     parser.add_argument("--case", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--only", nargs="+", default=NAMES, choices=NAMES)
-    chosen = parse(parser)
-    if chosen.case:
-        print(json.dumps(fit(chosen.case[0], int(chosen.case[1]), float(chosen.case[2]))))
+    args = parse(parser)
+    if args.case:
+        print(json.dumps(fit(args.case[0], int(args.case[1]), float(args.case[2]))))
         return
-    report, shown = Report(chosen), []
-    n_rows = 60_000 if chosen.quick else N_ROWS
-    for name in chosen.only:
+    report, shown = Report(args), []
+    n_rows = 60_000 if args.quick else N_ROWS
+    for name in args.only:
         row = case(name, n_rows, 0.0, 900.0)
         if row["fate"] == "ends":
-            limit = max(10 * row["s"], LEAST_SECONDS) + 60
+            limit = max(10 * row["s"], MIN_SECONDS) + 60
             killed = case(name, n_rows, 0.5 * row["s"], limit)
             row |= {"a worker killed": killed["fate"], "s then": killed.get("s")}
             row["same error"] = killed.get("error") == row["error"]

@@ -81,13 +81,13 @@ def options_of_run() -> argparse.Namespace:
 
 
 def main() -> None:
-    chosen = options_of_run()
-    report = Report(chosen)
-    methods = find_methods(chosen.methods)
+    args = options_of_run()
+    report = Report(args)
+    methods = find_methods(args.methods)
     rows: list[Row] = []
-    with threadpoolctl.threadpool_limits(chosen.jobs):
-        for data in load_sets(chosen.sets, chosen):
-            outcomes = take_turns(methods, data, chosen.repeats, chosen.jobs)
+    with threadpoolctl.threadpool_limits(args.jobs):
+        for data in load_sets(args.sets, args):
+            outcomes = take_turns(methods, data, args.repeats, args.jobs)
             found: list[Row] = [
                 {
                     "data set": data.name,
@@ -105,7 +105,7 @@ def main() -> None:
     report.add("Ours, beside what the defaults should reach", map(beside_bound, ours))
     report.close()
     if rows:
-        draw(rows, chosen.picture)
+        draw(rows, args.picture)
 
 
 if __name__ == "__main__":
