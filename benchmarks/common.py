@@ -1,4 +1,4 @@
-"""What all benchmarks share: options, data, tables and pictures."""
+"""Options, data sets, tables and pictures shared by all benchmarks."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from harness.machine import summary
 from harness.waves import make_regression_like
 
 ROOT = Path(__file__).resolve().parents[1]
+# In mean distances between rows: the first bandwidth that the estimators' search tries.
 BANDWIDTH = 0.25
-"""In mean distances between rows: where a search for the bandwidth starts."""
 
 _QUICK_TRAINING, _QUICK_TEST = 800, 400
 
@@ -40,9 +40,9 @@ Row = dict[str, Any]
 def options(
     about: str | None, *, repeats: int, quick_repeats: int = 1, sets: Iterable[str] = ()
 ) -> argparse.ArgumentParser:
-    """Return a parser of what every script takes; parse with :func:`parse`.
+    """Return a parser with the options that every script has; parse with :func:`parse`.
 
-    Scripts that load known data sets name these in ``sets``, and take ``--only`` some of them.
+    Scripts that load known data sets list their names in ``sets`` and get the option ``--only``.
     """
     parser = argparse.ArgumentParser(
         description=about, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -61,28 +61,28 @@ def options(
 
 
 def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """Parse the command line; the repeats are few when ``--quick``."""
+    """Parse the command line; with ``--quick`` the default number of repeats is small."""
     args = parser.parse_args()
     usual, quick = args._repeats
     del args._repeats
     args.repeats = args.repeats or (quick if args.quick else usual)
     if args.quick:
-        # Peers complain of too few rows.
+        # Peers warn that there are too few rows.
         warnings.simplefilter("ignore")
     return args
 
 
 def print_progress(line: str) -> None:
-    """Print progress where it does not mix with the tables."""
+    """Print to standard error, so that tables on standard output stay readable."""
     print(line, file=sys.stderr, flush=True)
 
 
 class Report:
-    """Tables, printed as soon as they are known, or all at the end as JSON.
+    """Prints tables as they are added, or all of them as JSON at the end.
 
     Parameters
     ----------
-    chosen : argparse.Namespace
+    args : argparse.Namespace
         From :func:`parse`.
     """
 
@@ -101,10 +101,10 @@ class Report:
             print("\n".join(table(self.tables[title])) or "nothing", flush=True)
 
     def close(self) -> None:
-        """Print the JSON, if asked for."""
+        """Print all tables if JSON was requested."""
         if self.args.json:
-            told = {k: v for k, v in vars(self.args).items() if k != "json"}
-            report = {"machine": summary(), "options": told, "tables": self.tables}
+            option_values = {k: v for k, v in vars(self.args).items() if k != "json"}
+            report = {"machine": summary(), "options": option_values, "tables": self.tables}
             print(json.dumps(report, indent=1, default=_plain))
 
 
@@ -142,9 +142,9 @@ def _plain(value: Any) -> Any:
 
 
 def load_sets(names: Iterable[str], args: argparse.Namespace) -> Iterator[Dataset]:
-    """Load the data sets that are there; say which are not.
+    """Yield the data sets that are in the folder, and print the names of those that are missing.
 
-    A quick run takes some hundred rows of each.
+    With ``--quick`` each has a few hundred rows.
     """
     present = {info.name for info in available(args.data) if info.present}
     for name in names:
@@ -156,7 +156,7 @@ def load_sets(names: Iterable[str], args: argparse.Namespace) -> Iterator[Datase
 
 
 def part_of(data: Dataset, n_training: int, n_test: int) -> Dataset:
-    """Return a data set of some random rows, never more than there are."""
+    """Return a random sample of the training rows and of the test rows."""
     rows = stream(0, "training rows").permutation(len(data.y_train))[:n_training]
     test = stream(0, "test rows").permutation(len(data.y_test))[:n_test]
     X, y, X_test, y_test = data.X_train, data.y_train, data.X_test, data.y_test
@@ -164,7 +164,7 @@ def part_of(data: Dataset, n_training: int, n_test: int) -> Dataset:
 
 
 def rows_to_time(data: Dataset) -> tuple[Rows, NDArray[Any]]:
-    """Return the training rows and labels, or all where the split is our own."""
+    """Return the training rows and targets, or all rows if the data set has no official split."""
     known = KNOWN.get(data.name)
     if known is not None and (known.test is not None or known.n_test_rows):
         return data.X_train, data.y_train
@@ -173,7 +173,7 @@ def rows_to_time(data: Dataset) -> tuple[Rows, NDArray[Any]]:
 
 
 def made_up(n_rows: int, n_columns: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return a made-up regression table; a longer one begins with the rows of a shorter one."""
+    """Return a generated regression table; the first rows do not depend on ``n_rows``."""
     return make_regression_like(n_rows, n_columns, seed=0)
 
 
@@ -186,32 +186,32 @@ def numeric_targets(y: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def bandwidths(X: Rows, share: float = BANDWIDTH) -> NDArray[np.float64]:
-    """Return bandwidths, one an input, in units of the rows.
+    """Return one bandwidth per input, in the units of the rows.
 
-    Each is ``share`` mean distances between rows, measured in standard deviations.
+    Each is ``share`` times the mean distance between standardised rows.
     """
     scaler = Scaler.fit("standard", X)
     return np.asarray(share * scaler.spread * scaler.unit)
 
 
 def scalar_bandwidth(X: Rows, share: float = BANDWIDTH) -> float:
-    """Return the bandwidth that an estimator with ``scaling="standard"`` takes."""
+    """Return the bandwidth to pass to an estimator with ``scaling="standard"``."""
     return share * Scaler.fit("standard", X).spread
 
 
 def binned_map(
     X: Rows, n_grids: int, n_jobs: int | None, share: float = BANDWIDTH, seed: int = 0
 ) -> RandomBinning:
-    """Return random bins, not fitted, whose bandwidths are those of :func:`bandwidths`."""
+    """Return an unfitted map to random bins with the bandwidths of :func:`bandwidths`."""
     return RandomBinning(
         bandwidth=bandwidths(X, share), n_grids=n_grids, random_state=seed, n_jobs=n_jobs
     )
 
 
 def scipy_csr(matrix: BinnedMatrix) -> sp.csr_array:
-    """Return what ``matrix.tocsr()`` does, without its temporaries: float64 and int32.
+    """Return ``matrix.tocsr()`` with float64 values and int32 indices, using less memory.
 
-    For a matrix whose bins have all been seen.
+    All bins of the matrix must be known.
     """
     n_rows, n_grids = matrix.shape[0], matrix.n_grids
     columns = np.empty((n_rows, n_grids), np.int32)
@@ -224,7 +224,7 @@ def scipy_csr(matrix: BinnedMatrix) -> sp.csr_array:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one fit came to: an error rate or RMSE / standard deviation, and seconds."""
+    """Seconds and error of one fit: the error rate, or RMSE / standard deviation of the targets."""
 
     error: float
     fit_seconds: float
@@ -232,7 +232,7 @@ class Outcome:
 
 
 def fit_and_evaluate(estimator: Any, data: Dataset) -> Outcome:
-    """Fit to the training rows and judge on all test rows."""
+    """Fit to the training rows and compute the error on all test rows."""
     started = perf_counter()
     estimator.fit(data.X_train, data.y_train)
     fitted = perf_counter()
@@ -244,7 +244,7 @@ def fit_and_evaluate(estimator: Any, data: Dataset) -> Outcome:
 def stopped_lightgbm(
     X: Rows, y: NDArray[Any], n_jobs: int | None, objective: str, **parameters: Any
 ) -> Any:
-    """Return LightGBM's trees of another loss, at most 1,000; the last 15 % of the rows stop it."""
+    """Fit at most 1,000 of LightGBM's trees, with early stopping on the last 15 % of the rows."""
     from lightgbm import LGBMRegressor, early_stopping
 
     model = LGBMRegressor(
@@ -268,13 +268,13 @@ def rmse(predicted: NDArray[Any], truth: NDArray[Any]) -> float:
 
 
 def class_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the place of each label among sorted classes, -1 for one that is none of them."""
+    """Return the index of each label in sorted classes, or -1 if it is not among them."""
     places = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     return np.where(classes[places] == y, places, -1)
 
 
 def summary_of_ratios(rows: Iterable[Row]) -> Row:
-    """Return on how many tables the ``ratio`` to a peer is known, and how often it is at most 1."""
+    """Return the number of tables with a ``ratio``, how many are at most 1, and their mean."""
     known = [row["ratio"] for row in rows if row["ratio"]]
     return {
         "tables": len(known),
@@ -284,7 +284,7 @@ def summary_of_ratios(rows: Iterable[Row]) -> Row:
 
 
 def means(rows: Sequence[Row]) -> Row:
-    """Return the mean of each figure over rows that have the same ones."""
+    """Return the mean of each column of rows with the same columns."""
     return {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
 
 
@@ -294,7 +294,7 @@ def log_slope(x: Iterable[float], y: Iterable[float]) -> float:
 
 
 def save_picture(figure: Any, path: Path) -> None:
-    """Write a figure, making its folder."""
+    """Save a figure, creating the folder if necessary."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150, bbox_inches="tight")
     print_progress(f"picture: {path}")

@@ -1,8 +1,8 @@
-"""One fit with nothing given in a process of its own: seconds, errors, memory.
+"""One fit with default parameters in its own process: seconds, errors, memory.
 
-Called with a job as JSON: ``table`` (in ``_waves_and_jumps``), ``rows``, ``test_rows``, ``method``,
-``seed``, ``jobs``. Prints JSON. Errors are RMSE against the truth, without the noise, over its
-standard deviation.
+The argument is a job as JSON: ``table`` (in ``_waves_and_jumps``), ``rows``, ``test_rows``,
+``method``, ``seed``, ``jobs``. Prints JSON. Errors are RMSE against the noise-free targets, over
+their standard deviation.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def main() -> None:
     X_test, _, truth = table(name, seed, job["test_rows"], "test")
     begun = perf_counter()
     predicted = model.predict(X_test)
-    found = {
+    result = {
         "fit": fitted - started,
         "predict": perf_counter() - begun,
         "error": rmse(predicted, truth) / float(truth.std()),
         "peak": peak,
     }
-    print(json.dumps(found))
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A process as a user's: import, first fit and warm fits. Prints JSON."""
+"""Time the import, the first fit and two warm fits in a new process. Prints JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that serves one row: import, load, first and later predictions. Prints JSON."""
+"""Time import, load, first and later predictions of one row in a new process. Prints JSON."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""One fit to rows in memory or in a mapped file, in a process of its own.
+"""One fit to rows in memory or in a memory-mapped file, in its own process.
 
-Called with a job as JSON: ``inputs`` and ``targets`` (NPY files), ``mapped`` and ``parameters`` of
-a KernelRegressor. Prints JSON; the baseline of the peak is a process that has imported and compiled
-everything, and holds no data.
+The argument is a job as JSON: ``inputs`` and ``targets`` (NPY files), ``mapped``, and the
+``parameters`` of a KernelRegressor. Prints JSON. Peak memory is counted from a process that has
+imported and compiled everything but holds no data.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ def main() -> None:
     y = np.load(job["targets"])
     started = perf_counter()
     model = KernelRegressor(random_state=0, **job["parameters"]).fit(X, y)
-    seconds, most = perf_counter() - started, peak.bytes()
-    # Of the model on the disk, the columns have another order.
+    seconds, peak_bytes = perf_counter() - started, peak.bytes()
+    # Compare predictions, because a model fitted from the disk orders its columns differently.
     predicted = model.predict(np.asarray(X[:PREDICTED]))
-    found = {
+    result = {
         "seconds": seconds,
-        "peak": most,
+        "peak": peak_bytes,
         "inputs": X.nbytes + y.nbytes,
         "bits": hashlib.sha256(predicted.tobytes()).hexdigest()[:16],
         "columns": len(model.weights_),
         "limits": "; ".join(model.limits_),
     }
-    print(json.dumps(found))
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

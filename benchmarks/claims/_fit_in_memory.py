@@ -1,8 +1,8 @@
-"""One fit within a memory budget, in a process of its own: its peak, or why it is refused.
+"""One fit within a memory budget in its own process: its peak memory, or the error message.
 
-Called with a job as JSON: ``kind``, ``shape``, ``budget`` in bytes, ``by_variable``, ``jobs``.
-Prints JSON. The peak is counted from what the process holds with everything imported, every loop
-loaded by a small fit, and the table made.
+The argument is a job as JSON: ``kind``, ``shape``, ``budget`` in bytes, ``by_variable``, ``jobs``.
+Prints JSON. The peak is counted after all imports, after a small fit that loads every compiled
+loop, and after the table is generated.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def main() -> None:
     job: Row = json.loads(sys.argv[1])
     warnings.simplefilter("ignore")
     kind, budget = job["kind"], int(job["budget"])
-    name, given = KINDS[kind]
-    model = getattr(gramless, name)(random_state=0, n_jobs=job["jobs"], **given)
+    name, parameters = KINDS[kind]
+    model = getattr(gramless, name)(random_state=0, n_jobs=job["jobs"], **parameters)
     rng = np.random.default_rng(0)
     small = rng.normal(size=(400, 5))
     fit(model, small, targets(kind, small))

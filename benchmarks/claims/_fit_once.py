@@ -1,9 +1,9 @@
-"""One fit in a process of its own: how long it takes and how much memory it needs.
+"""One fit in its own process: seconds and memory.
 
-Called with a job as JSON: either ``inputs`` and ``targets`` (NPY files) or ``made_up`` (rows and
-columns), and ``task``, ``grids``, ``bandwidth``, ``alpha``, ``max_iter``, ``tol``, ``jobs``.
-Prints JSON. The baseline of the memory is what a process holds that has imported everything and
-loaded every compiled loop, and no data.
+The argument is a job as JSON: either ``inputs`` and ``targets`` (NPY files) or ``made_up`` (rows
+and columns), and ``task``, ``grids``, ``bandwidth``, ``alpha``, ``max_iter``, ``tol``, ``jobs``.
+Prints JSON. Memory is counted from a process that has imported everything and loaded every compiled
+loop but holds no data.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def warm_up(job: Row) -> None:
 
 
 def code_bytes(model: Any) -> int:
-    """Return the bytes of one code, by the largest grid."""
+    """Return the bytes of one code, which the grid with most bins determines."""
     largest = int(model.features_.n_bins_.max())
     return 1 if largest < 2**8 else 2 if largest < 2**16 else 4
 
@@ -71,7 +71,7 @@ def main() -> None:
     started = perf_counter()
     model = estimator(job).fit(X, y)
     seconds = perf_counter() - started
-    found = {
+    result = {
         "seconds": seconds,
         "iterations": int(model.n_iter_),
         "bins a grid": float(model.features_.kappa_bar_),
@@ -82,7 +82,7 @@ def main() -> None:
         "peak": peak_memory() - baseline,
         "baseline": baseline,
     }
-    print(json.dumps(found))
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Lets scripts import the packages beside the library, which are not installed."""
+"""Put the root of the repository on ``sys.path``, for packages that are not installed."""
 
 from __future__ import annotations
 

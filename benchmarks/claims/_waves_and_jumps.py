@@ -1,4 +1,4 @@
-"""Two made-up tables of 20 inputs in single precision, half of them with heavy tails."""
+"""Two generated tables of 20 float32 inputs, half of them with heavy tails."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Floats = NDArray[np.floating]
 
 
 def waves(uniform: Floats) -> Floats:
-    """Friedman's first table: five of the inputs, smoothly."""
+    """Return Friedman's first function: smooth, of five inputs."""
     x = uniform.T
     return 10 * np.sin(np.pi * x[0] * x[1]) + 20 * (x[2] - 0.5) ** 2 + 10 * x[3] + 5 * x[4]
 
 
 def jumps(uniform: Floats) -> Floats:
-    """Nine of the inputs: a wave, a kink, a jump, a logarithm, a square."""
+    """Return a function of nine inputs: a wave, a kink, a jump, a logarithm, a square."""
     x = 4.0 * uniform.T - 2.0
     wave = np.sin(2.0 * x[0]) * x[1]
     return (
@@ -32,7 +32,7 @@ TABLES = {"waves": waves, "jumps": jumps}
 
 
 def table(name: str, seed: int, n_rows: int, purpose: str) -> tuple[Floats, Floats, Floats]:
-    """Return inputs, half of them with heavy tails, noisy targets and the truth."""
+    """Return inputs, noisy targets and noise-free targets."""
     random = stream(seed, purpose)
     uniform = random.random((n_rows, COLUMNS), np.float32)
     truth = TABLES[name](uniform)

@@ -1,13 +1,13 @@
-"""What other approximations need to be as good as 4,096 columns of Fourier features (RB16, 5.2).
+"""The cost at which other approximations reach the error of 4,096 Fourier features (RB16, 5.2).
 
-Each method finds scaling, bandwidth and alpha once, by its own search on the training rows; its
-size then doubles with these settings until its test error is no larger than that of Fourier
-features, or a fit takes four times as long as theirs. More columns bear a smaller bandwidth and a
-smaller alpha than the 1,024 of the search: Fourier features choose again among six neighbours, by
-a fifth of the training rows held back. Seconds are of the features and the solve,
-medians over the seeds; bytes are those of the features of all training rows; errors, the share of
-wrong classes or the RMSE over the targets' standard deviation, are means. "times less" is the cost
-of Fourier features over that of the method: RB16 claims one to three orders of magnitude.
+Each method searches scaling, bandwidth and alpha once on the training rows. With these settings its
+size doubles until its test error is at most that of Fourier features, or until a fit takes four
+times as long. The search uses 1,024 Fourier features; because 4,096 allow a smaller bandwidth and a
+smaller alpha, the best of six neighbouring settings is selected on a fifth of the training rows.
+Seconds are those of the features and the solve, medians over the seeds. Bytes are those of the
+features of all training rows. Errors are means of the error rate, or of the RMSE over the targets'
+standard deviation. "times less" is the cost of Fourier features over that of the method: RB16
+claims one to three orders of magnitude.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from harness.data_sets import Dataset
 SETS = ("covtype_1vs2_169k", "ijcnn1", "letter", "cod-rna")
 METHODS = ("binning", "smooth", "nystrom")
 COLUMNS, QUICK_COLUMNS = 4096, 128
+# Settings of Fourier features at their full size, as multiples of the result of the search.
 BANDWIDTHS, ALPHAS = (1.0, 0.5**0.5, 0.5), (1.0, 0.1)
-"""Of Fourier features at their full size, in times of what the search found."""
+# A method stops when a fit takes this many times as long as with Fourier features.
 PATIENCE = 4.0
-"""Times the seconds of Fourier features, after which a method has not reached their error."""
 
 
 def split_of(data: Dataset) -> Split:
@@ -40,42 +40,48 @@ def split_of(data: Dataset) -> Split:
     return Split(data.X_train, data.y_train, data.X_test, data.y_test, task)
 
 
-def chosen_for(method: str, split: Split, jobs: int | None) -> Chosen:
+def search_settings(method: str, split: Split, jobs: int | None) -> Chosen:
     print_progress(f"  {method}: search")
     return choose(method, template(method, split, 0, jobs), split)
 
 
-def chosen_again(chosen: Chosen, split: Split, columns: int) -> Chosen:
-    """Return the neighbouring settings that do best at so many columns."""
+def refine_settings(settings: Chosen, split: Split, columns: int) -> Chosen:
+    """Return the best of the neighbouring settings for this number of columns."""
     order = stream(0, "held-back rows").permutation(len(split.y))
     cut = len(order) // 5
-    held, kept = order[:cut], order[cut:]
-    inner = Split(split.X[kept], split.y[kept], split.X[held], split.y[held], split.task)
-    tried = [
-        replace(chosen, bandwidth=chosen.bandwidth * wide, alpha=chosen.alpha * strong)
-        for wide in BANDWIDTHS
-        for strong in ALPHAS
+    validation, training = order[:cut], order[cut:]
+    inner = Split(
+        split.X[training], split.y[training], split.X[validation], split.y[validation], split.task
+    )
+    candidates = [
+        replace(
+            settings,
+            bandwidth=settings.bandwidth * bandwidth_factor,
+            alpha=settings.alpha * alpha_factor,
+        )
+        for bandwidth_factor in BANDWIDTHS
+        for alpha_factor in ALPHAS
     ]
-    errors = [measure(one, columns, inner, 1).error for one in tried]
-    best = tried[int(np.argmin(errors))]
+    errors = [measure(candidate, columns, inner, 1).error for candidate in candidates]
+    best = candidates[int(np.argmin(errors))]
     print_progress(f"  fourier: bandwidth {best.bandwidth:.4g}, alpha {best.alpha:.2g}")
     return best
 
 
-def until_as_good(chosen: Chosen, split: Split, reference: Outcome, repeats: int) -> Outcome:
-    """Return the first outcome as good as the reference, else the best."""
-    found: list[Outcome] = []
-    for outcome in climb(chosen, split, repeats, "time", PATIENCE * reference.seconds):
-        found.append(outcome)
+def grow_until_as_good(settings: Chosen, split: Split, reference: Outcome, repeats: int) -> Outcome:
+    """Return the first outcome as good as the reference, or else the best."""
+    outcomes: list[Outcome] = []
+    for outcome in climb(settings, split, repeats, "time", PATIENCE * reference.seconds):
+        outcomes.append(outcome)
         print_progress(
             f"  {outcome.method}, {outcome.size:,} {outcome.unit}: error {outcome.error:.4f}"
         )
         if outcome.error <= reference.error:
             return outcome
-    return min(found, key=lambda outcome: outcome.error)
+    return min(outcomes, key=lambda outcome: outcome.error)
 
 
-def row(data: Dataset, chosen: Chosen, outcome: Outcome, reference: Outcome) -> Row:
+def result_row(data: Dataset, settings: Chosen, outcome: Outcome, reference: Outcome) -> Row:
     reached = outcome.error <= reference.error
     return {
         "data set": data.name,
@@ -89,36 +95,36 @@ def row(data: Dataset, chosen: Chosen, outcome: Outcome, reference: Outcome) -> 
         "times less s": reference.seconds / outcome.seconds if reached else None,
         "times less bytes": reference.n_bytes / outcome.n_bytes if reached else None,
         "predict s": outcome.predict_seconds,
-        "search s": chosen.seconds,
+        "search s": settings.seconds,
     }
 
 
-def compared(data: Dataset, args: argparse.Namespace) -> Iterator[Row]:
+def compare_methods(data: Dataset, args: argparse.Namespace) -> Iterator[Row]:
     split = split_of(data)
-    chosen = chosen_for("fourier", split, args.jobs)
+    settings = search_settings("fourier", split, args.jobs)
     columns = QUICK_COLUMNS if args.quick else COLUMNS
-    chosen = chosen_again(chosen, split, columns)
-    reference = measure(chosen, columns, split, args.repeats)
-    yield row(data, chosen, reference, reference)
+    settings = refine_settings(settings, split, columns)
+    reference = measure(settings, columns, split, args.repeats)
+    yield result_row(data, settings, reference, reference)
     for method in args.methods:
-        chosen = chosen_for(method, split, args.jobs)
-        outcome = until_as_good(chosen, split, reference, args.repeats)
-        yield row(data, chosen, outcome, reference)
+        settings = search_settings(method, split, args.jobs)
+        outcome = grow_until_as_good(settings, split, reference, args.repeats)
+        yield result_row(data, settings, outcome, reference)
 
 
 def summary(rows: Iterable[Row], methods: Iterable[str]) -> Iterator[Row]:
-    """Return geometric means over the data sets on which a method was as good."""
+    """Return geometric means over the data sets on which a method reached the error."""
     rows = list(rows)
     for method in methods:
-        own = [one for one in rows if one["method"] == method]
-        good = [one for one in own if one["reached"]]
+        outcomes = [outcome for outcome in rows if outcome["method"] == method]
+        good = [outcome for outcome in outcomes if outcome["reached"]]
         means = [
-            geometric_mean(one[name] for one in good) if good else None
+            geometric_mean(outcome[name] for outcome in good) if good else None
             for name in ("times less s", "times less bytes")
         ]
         yield {
             "method": method,
-            "reached": f"{len(good)} of {len(own)}",
+            "reached": f"{len(good)} of {len(outcomes)}",
             "times less s": means[0],
             "times less bytes": means[1],
         }
@@ -135,9 +141,9 @@ def main() -> None:
     with threadpoolctl.threadpool_limits(args.jobs):
         for data in load_sets(args.only, args):
             print_progress(data.name)
-            found = list(compared(data, args))
-            rows += found
-            report.add(data.name, found)
+            results = list(compare_methods(data, args))
+            rows += results
+            report.add(data.name, results)
     report.add("Geometric means where the error was reached", summary(rows, args.methods))
     report.close()
 

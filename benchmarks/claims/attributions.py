@@ -1,9 +1,9 @@
-"""Shapley values of predictions: their time, their sums, and brute force over all subsets.
+"""Shapley values of predictions: time, sums, and brute force over all subsets of inputs.
 
-Default models of made-up rows, of 10 inputs as in the claim and of fewer and more, explained with
-the 200 rows that they keep. The sum of values and base is compared with the prediction for all
-rows; brute force predicts every mixed row for a few, where inputs are no more than 10. With
-``--effort 4`` grids may divide combinations of the inputs: values are then sampled.
+Default models of generated rows are explained with the 200 background rows that they keep. For all
+rows the sum of the values and the base value is compared with the prediction. With at most 10
+inputs the values of a few rows are also computed by brute force, from predictions of all mixed
+rows. With ``--effort 4`` grids may divide combinations of inputs, and the values are sampled.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def made_up(n_rows: int, n_inputs: int) -> tuple[Array, Array]:
 
 
 def brute_force(predict: Any, row: Array, background: Array) -> Array:
-    """Return the Shapley values of a row by their definition, one output a column."""
+    """Return the Shapley values of a row from their definition, one column per output."""
     d = len(row)
     members = (np.arange(1 << d)[:, None] >> np.arange(d)) & 1 == 1
     mixed = np.where(members[:, None], row, background).reshape(-1, d)
@@ -42,7 +42,7 @@ def brute_force(predict: Any, row: Array, background: Array) -> Array:
     return np.asarray(Subsets.all_of(d).factors.T @ payoffs)
 
 
-def explained(kind: str, n_inputs: int, n_train: int, n_rows: int, args: Any) -> Row:
+def explain(kind: str, n_inputs: int, n_train: int, n_rows: int, args: Any) -> Row:
     X, y = made_up(n_train + n_rows, n_inputs)
     classes = kind == "2 classes"
     if classes:
@@ -56,7 +56,7 @@ def explained(kind: str, n_inputs: int, n_train: int, n_rows: int, args: Any) ->
     times = []
     for _ in range(args.repeats):
         started = perf_counter()
-        found = shapley_values(model, new)
+        explanation = shapley_values(model, new)
         times.append(perf_counter() - started)
     seconds = median(times)
     started = perf_counter()
@@ -67,9 +67,9 @@ def explained(kind: str, n_inputs: int, n_train: int, n_rows: int, args: Any) ->
     to_rank = perf_counter() - started
     worst = np.nan
     if n_inputs <= MAX_BRUTE:
-        wanted = [brute_force(predict, row, model.background_) for row in new[:N_CHECKED]]
-        worst = float(np.abs(np.stack(wanted)[:, :, 0] - found.values[:N_CHECKED]).max())
-    sums = found.base_values + found.values.sum(axis=1)
+        exact = [brute_force(predict, row, model.background_) for row in new[:N_CHECKED]]
+        worst = float(np.abs(np.stack(exact)[:, :, 0] - explanation.values[:N_CHECKED]).max())
+    sums = explanation.base_values + explanation.values.sum(axis=1)
     return {
         "targets": kind,
         "inputs": n_inputs,
@@ -93,7 +93,7 @@ def main() -> None:
     n_train, n_rows = (2500, 1000) if args.quick else (20_000, 10_000)
     cases = [("numbers", d) for d in (8, 10, 12, 30)] + [("2 classes", 10)]
     for kind, n_inputs in cases[:2] if args.quick else cases:
-        row = explained(kind, n_inputs, n_train, n_rows, args)
+        row = explain(kind, n_inputs, n_train, n_rows, args)
         report.add(f"{n_inputs} inputs, {kind}", [row])
     report.close()
 

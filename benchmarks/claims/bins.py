@@ -1,12 +1,12 @@
-"""Are the bins exact, and does their inner product estimate the kernel without bias?
+"""Check that bins are exact and that their inner product estimates the kernel without bias.
 
-First, bins against a brute-force twin: every cell ``floor((x - shift) / width)`` by division in
-float64, rows in one bin if all their cells agree; both sides numbered by first appearance. On all
-training rows of every data set that is there, as dense single precision, as bytes where the
-values are bytes, and as CSR where the set is sparse.
+First, bins are compared with a brute-force reference, which computes every cell ``floor((x - shift)
+/ width)`` by division in float64 and puts rows into one bin if all their cells agree. Both sides
+are numbered by first appearance. All training rows of every data set in the folder are compared: as
+dense float32, as bytes if the values are bytes, and as CSR if the set is sparse.
 
-Second, ``z(x)'z(y)`` against the exact kernel on pairs in one dimension: the largest deviation in
-standard errors, and the exponent at which the error falls with the number of grids.
+Second, ``z(x)'z(y)`` is compared with the exact kernel on pairs in one dimension: the largest
+deviation in standard errors, and the exponent at which the error falls with the number of grids.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ KERNELS: dict[str, BinningKernel] = {
     "profile 1/sqrt(1+t)": Profile(lambda t: 1.0 / np.sqrt(1.0 + t)),
     "tabulated profile": TabulatedProfile([0.0, 0.5, 1.0, 4.0], [1.0, 0.5, 0.25, 0.0]),
 }
+# In units of the bandwidth.
 DISTANCES = (0.003, 0.01, 0.03, 0.1, 0.3, 0.7, 1.5, 3.0)
-"""In units of the bandwidth."""
 KERNEL_BANDWIDTH = 0.7
 GRIDS_AT_ONCE = 4096
 _MANY_CELLS = 2**20
@@ -73,7 +73,7 @@ def first_appearance(labels: NDArray[Any]) -> NDArray[np.int64]:
 def brute_force_bins(
     X: NDArray[Any], widths: NDArray[np.float64], shifts: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """Number the bins of one grid: the tuples of cells, exactly, one column after another."""
+    """Number the bins of one grid by combining the exact cells column by column."""
     keys, n_keys = np.zeros(len(X), np.int64), 1
     for j, (width, shift) in enumerate(zip(widths, shifts, strict=True)):
         cells = np.floor((X[:, j].astype(np.float64) - shift) / width)
@@ -94,7 +94,7 @@ def brute_force_bins(
 
 
 def forms_of(X: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the forms in which the same rows can be given."""
+    """Yield the same rows in each input format."""
     if sp.issparse(X):
         yield "CSR", X
         yield "dense", np.asarray(X.toarray())
@@ -106,7 +106,7 @@ def forms_of(X: Any) -> Iterator[tuple[str, Any]]:
 
 
 def compare_bins(name: str, X: Any, share: float, n_grids: int, n_jobs: int | None) -> list[Row]:
-    """Compare the bins of every form of the rows with one twin, grid by grid."""
+    """Compare the bins of every input format with the reference, grid by grid."""
     maps = {}
     for form, rows in forms_of(X):
         feature_map = binned_map(X, n_grids, n_jobs, share)
@@ -116,9 +116,9 @@ def compare_bins(name: str, X: Any, share: float, n_grids: int, n_jobs: int | No
     differing = dict.fromkeys(maps, 0)
     for r in range(n_grids):
         some_map = next(iter(maps.values()))[0]
-        twin = brute_force_bins(dense, some_map.widths_[r], some_map.shifts_[r])
+        reference = brute_force_bins(dense, some_map.widths_[r], some_map.shifts_[r])
         for form, (_, codes) in maps.items():
-            differing[form] += int(np.count_nonzero(first_appearance(codes[r]) != twin))
+            differing[form] += int(np.count_nonzero(first_appearance(codes[r]) != reference))
     return [
         {
             "data set": name,
@@ -136,7 +136,7 @@ def compare_bins(name: str, X: Any, share: float, n_grids: int, n_jobs: int | No
 
 
 def collisions(kernel: BinningKernel, n_grids: int, n_jobs: int | None) -> NDArray[np.bool_]:
-    """Return for each grid and distance whether the pair falls into one bin."""
+    """Return whether each pair is in one bin, for each grid and distance."""
     origin = 3.7
     X = origin + KERNEL_BANDWIDTH * np.array([0.0, *DISTANCES])[:, None]
     parts = []
@@ -154,14 +154,14 @@ def collisions(kernel: BinningKernel, n_grids: int, n_jobs: int | None) -> NDArr
     return np.concatenate(parts)
 
 
-def judge_kernel(name: str, kernel: BinningKernel, n_grids: int, n_jobs: int | None) -> Row:
-    """Relate the estimates to the exact kernel at all distances."""
+def compare_kernel(name: str, kernel: BinningKernel, n_grids: int, n_jobs: int | None) -> Row:
+    """Compare the estimates with the exact kernel at all distances."""
     hits = collisions(kernel, n_grids, n_jobs)
     distances = np.array(DISTANCES)
     exact = kernel.gram([[0.0]], distances[:, None])[0]
     error = hits.mean(axis=0) - exact
     deviation = np.sqrt(exact * (1.0 - exact) / n_grids)
-    # Where the kernel is 0 no pair may ever meet: any error is infinitely many deviations.
+    # If the kernel is 0, no pair may share a bin: any error is an infinite number of deviations.
     scores = np.divide(error, deviation, out=np.where(error == 0, 0.0, np.inf), where=deviation > 0)
     counts = [R for R in (16, 64, 256, 1024, 4096) if n_grids >= 8 * R]
     rms = []
@@ -195,12 +195,12 @@ def main() -> None:
     rows = list(bin_rows(args))
     report.add("Bins against a brute-force twin in float64", rows)
     n_grids = 2048 if args.quick else 100_000
-    judged = [judge_kernel(name, k, n_grids, args.jobs) for name, k in KERNELS.items()]
-    report.add("z(x)'z(y) against the exact kernel", judged)
+    kernel_rows = [compare_kernel(name, k, n_grids, args.jobs) for name, k in KERNELS.items()]
+    report.add("z(x)'z(y) against the exact kernel", kernel_rows)
     n_pairs = len(DISTANCES) * len(KERNELS)
     summary = {
         "all bins identical": all(row["identical"] for row in rows),
-        "worst |z|": max(row["largest |z|"] for row in judged),
+        "worst |z|": max(row["largest |z|"] for row in kernel_rows),
         f"|z| of {n_pairs} pairs exceeds it in 1 % of runs": float(norm.isf(0.005 / n_pairs)),
     }
     report.add("Summary", [summary])

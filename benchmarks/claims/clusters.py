@@ -1,9 +1,9 @@
-"""A fit on a Dask cluster of this machine beside the same fit in one process.
+"""Fits on a Dask cluster of this machine compared with the same fit in one process.
 
-Rows are made by the workers, a partition at a time; kernel, penalty and number of grids are given,
-so that all fits solve the same problem. Every fit is in processes of its own, after a small one
-that loads the loops. Memory is the sum over processes of their peaks, beyond what they held before.
-Bytes are what the fit says that it sends and, beside them, what passed the loopback device.
+Workers generate the rows, one partition at a time. Kernel, penalty and number of grids are fixed,
+so that all fits solve the same problem. Every fit runs in new processes, after a small fit that
+loads the compiled loops. Memory is the sum over processes of the peak minus the memory before the
+fit. Bytes are the traffic that the fit reports, and the traffic on the loopback device.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ MACHINES, GBITS = (1, 2, 4, 10, 30, 100), (1.0, 10.0)
 HUGE = 10**9
 
 
-def made(number: int, n_rows: int) -> np.ndarray:
-    """Return a partition: inputs, and targets in the last column."""
+def make_partition(number: int, n_rows: int) -> np.ndarray:
+    """Return a generated partition: inputs, and targets in the last column."""
     generator = np.random.default_rng(number)
     X = generator.normal(size=(n_rows, N_INPUTS)).astype(np.float32)
     y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * generator.normal(size=n_rows)
@@ -52,20 +52,20 @@ def collection(n_rows: int) -> tuple[da.Array, da.Array]:
     numbers = range(-(-n_rows // PART_ROWS))
     sizes = [min(PART_ROWS, n_rows - k * PART_ROWS) for k in numbers]
     parts = [
-        da.from_delayed(dask.delayed(made)(k, size), (size, N_INPUTS + 1), np.float32)
+        da.from_delayed(dask.delayed(make_partition)(k, size), (size, N_INPUTS + 1), np.float32)
         for k, size in zip(numbers, sizes, strict=True)
     ]
     whole = da.concatenate(parts)
     return whole[:, :-1], whole[:, -1]
 
 
-def loopback() -> int:
-    """Return the bytes that passed the loopback device since the machine was started."""
+def loopback_bytes() -> int:
+    """Return the bytes sent over the loopback device since the machine was started."""
     lines = Path("/proc/net/dev").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.strip().startswith("lo:"))
 
 
-def machine(n_grids: int) -> dict[str, Any]:
+def parameters(n_grids: int) -> dict[str, Any]:
     return {
         "bandwidth": BANDWIDTH,
         "alpha": ALPHA,
@@ -76,17 +76,17 @@ def machine(n_grids: int) -> dict[str, Any]:
 
 
 def fit_here(n_rows: int, n_grids: int) -> Row:
-    X, y = (own.compute() for own in collection(min(SMALL_ROWS, n_rows)))
-    KernelRegressor(**machine(n_grids)).fit(X, y)
+    X, y = (part.compute() for part in collection(min(SMALL_ROWS, n_rows)))
+    KernelRegressor(**parameters(n_grids)).fit(X, y)
     numbers = range(-(-n_rows // PART_ROWS))
     whole = np.empty((n_rows, N_INPUTS + 1), np.float32)
     for k in numbers:
         stop = min((k + 1) * PART_ROWS, n_rows)
-        whole[k * PART_ROWS : stop] = made(k, stop - k * PART_ROWS)
+        whole[k * PART_ROWS : stop] = make_partition(k, stop - k * PART_ROWS)
     X, y, before = whole[:, :-1], whole[:, -1], begun_memory() - whole.nbytes
     started = perf_counter()
-    model = KernelRegressor(**machine(n_grids)).fit(X, y)
-    return {**told(model, perf_counter() - started), "memory": peak_memory() - before}
+    model = KernelRegressor(**parameters(n_grids)).fit(X, y)
+    return {**summarise(model, perf_counter() - started), "memory": peak_memory() - before}
 
 
 def fit_there(n_rows: int, n_grids: int, n_workers: int, are_kept: bool) -> Row:
@@ -97,21 +97,21 @@ def fit_there(n_rows: int, n_grids: int, n_workers: int, are_kept: bool) -> Row:
         Client(cluster) as client,
     ):
         first = collection(min(SMALL_ROWS * n_workers, n_rows))
-        DaskKernelRegressor(**machine(n_grids)).fit(*first)
+        DaskKernelRegressor(**parameters(n_grids)).fit(*first)
         before = [begun_memory(), *client.run(begun_memory).values()]
         X, y = collection(n_rows)
         if are_kept:
-            # One process has the rows before it begins.
+            # For comparison with one process, which has the rows before the clock starts.
             X, y = client.persist([X, y])
             client.gather(client.compute([X.sum(), y.sum()]))
         seen: dict[str, Any] = {}
 
         def watch(progress: Progress) -> None:
-            seen[progress.stage] = perf_counter() - started, loopback(), progress.details
+            seen[progress.stage] = perf_counter() - started, loopback_bytes(), progress.details
 
         started = perf_counter()
-        model = DaskKernelRegressor(**machine(n_grids)).fit(X, y, callbacks=watch)
-        row = told(model, perf_counter() - started)
+        model = DaskKernelRegressor(**parameters(n_grids)).fit(X, y, callbacks=watch)
+        row = summarise(model, perf_counter() - started)
         after = [peak_memory(), *client.run(peak_memory).values()]
         solve = seen["solve"][2]
         rounds = solve["n_rounds"]
@@ -128,58 +128,66 @@ def fit_there(n_rows: int, n_grids: int, n_workers: int, are_kept: bool) -> Row:
         }
 
 
-def told(model: Any, seconds: float) -> Row:
+def summarise(model: Any, seconds: float) -> Row:
     return {
         "s": seconds,
         "iterations": model.n_iter_,
         "columns": len(model.weights_),
         "bits": hash((model.weights_.tobytes(), model.intercept_)),
-        "predictions": model.predict(made(10**6, 1000)[:, :-1]).tolist(),
+        "predictions": model.predict(make_partition(10**6, 1000)[:, :-1]).tolist(),
     }
 
 
-def case(name: str, n_rows: int, n_grids: int) -> Row:
-    """Run a fit in a process of its own, whose hashes are those of the others."""
+def run_case(name: str, n_rows: int, n_grids: int) -> Row:
+    """Run a fit in a new process, in which hashes are the same as in the others."""
     print_progress(f"{name}: {n_rows:,} rows, {n_grids} grids")
     command = [sys.executable, __file__, "--case", name, str(n_rows), str(n_grids)]
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
-    found = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    if found.returncode:
-        raise RuntimeError(found.stderr)
-    return {"fit": name, **json.loads(found.stdout.splitlines()[-1])}
+    process = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if process.returncode:
+        raise RuntimeError(process.stderr)
+    return {"fit": name, **json.loads(process.stdout.splitlines()[-1])}
 
 
-def compared(rows: list[Row]) -> list[Row]:
-    """Return rows with what they are relative to the first, and whether their bits agree."""
-    first, shown = rows[0], []
+def compare_with_first(rows: list[Row]) -> list[Row]:
+    """Return each fit relative to the first, and whether the weights have the same bits."""
+    first, entries = rows[0], []
     for row in rows:
         off = np.abs(np.subtract(row["predictions"], first["predictions"])).max()
-        own = {"fit": row["fit"], "s": row["s"], "x local": row["s"] / first["s"]}
-        own |= {"MB": row["memory"] / 1e6, "x memory": row["memory"] / first["memory"]}
-        own |= {"iterations": row["iterations"], "columns": row["columns"]}
-        own |= {"off": float(off), "same bits": row["bits"] == rows[-1]["bits"]}
+        entry = {"fit": row["fit"], "s": row["s"], "x local": row["s"] / first["s"]}
+        entry |= {"MB": row["memory"] / 1e6, "x memory": row["memory"] / first["memory"]}
+        entry |= {"iterations": row["iterations"], "columns": row["columns"]}
+        entry |= {"off": float(off), "same bits": row["bits"] == rows[-1]["bits"]}
         keys = "client MB", "sample s", "bins s", "tasks a round", "bytes", "lo bytes"
-        shown.append(own | {key: row.get(key) for key in keys})
-    return shown
+        entries.append(entry | {key: row.get(key) for key in keys})
+    return entries
 
 
-def modelled(row: Row, n_rows: int) -> list[Row]:
-    """Return seconds of an iteration of a billion rows, on machines like this one of two cores.
+def model_iteration(row: Row, n_rows: int) -> list[Row]:
+    """Return the modelled seconds of an iteration over a billion rows, on machines with two cores.
 
-    Products are shared out; a vector of 8 bytes a column goes to one worker and from there to the
-    others, and sums of 8 bytes come back along a tree of eight; a round takes 20 ms beside that.
+    The products are divided among the machines. A vector of 8 bytes per column is broadcast, and
+    sums of 8 bytes per column are reduced along a tree with eight children per node. A round takes
+    20 ms more.
     """
     product = (row["s"] - row["sample s"] - row["bins s"]) / row["iterations"] / n_rows * HUGE
-    shown = []
+    entries = []
     for n_machines in MACHINES:
-        own: Row = {"machines": n_machines, "products s": product / n_machines}
+        entry: Row = {"machines": n_machines, "products s": product / n_machines}
         for gbit in GBITS:
-            second = gbit * 1e9 / 8 / row["columns"]
-            out = 8 * n_machines / second
-            back = 8 * min(n_machines, 8) * max(1, np.ceil(np.log(n_machines) / np.log(8))) / second
-            own[f"{gbit:g} Gbit/s"] = own["products s"] + out + back + 0.02
-        shown.append(own)
-    return shown
+            columns_per_second = gbit * 1e9 / 8 / row["columns"]
+            broadcast_seconds = 8 * n_machines / columns_per_second
+            reduce_seconds = (
+                8
+                * min(n_machines, 8)
+                * max(1, np.ceil(np.log(n_machines) / np.log(8)))
+                / columns_per_second
+            )
+            entry[f"{gbit:g} Gbit/s"] = (
+                entry["products s"] + broadcast_seconds + reduce_seconds + 0.02
+            )
+        entries.append(entry)
+    return entries
 
 
 def main() -> None:
@@ -200,13 +208,14 @@ def main() -> None:
     if args.quick:
         n_rows, n_grids, workers = QUICK_ROWS, QUICK_GRIDS, WORKERS[:2]
     if not args.many:
-        rows = [case("local", n_rows, n_grids)]
-        rows += [case(f"{k} worker{'s' * (k > 1)}", n_rows, n_grids) for k in workers]
-        report.add(f"{n_rows:,} x {N_INPUTS}, {n_grids} grids", compared(rows))
-        report.add("modelled: an iteration of a billion rows", modelled(rows[2], n_rows))
+        rows = [run_case("local", n_rows, n_grids)]
+        rows += [run_case(f"{k} worker{'s' * (k > 1)}", n_rows, n_grids) for k in workers]
+        report.add(f"{n_rows:,} x {N_INPUTS}, {n_grids} grids", compare_with_first(rows))
+        report.add("modelled: an iteration of a billion rows", model_iteration(rows[2], n_rows))
     else:
         few, many = (
-            case("2 workers, rows made anew", size, FEWER_GRIDS) for size in (n_rows, 10 * n_rows)
+            run_case("2 workers, rows made anew", size, FEWER_GRIDS)
+            for size in (n_rows, 10 * n_rows)
         )
         shown = [
             {

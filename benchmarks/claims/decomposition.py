@@ -1,9 +1,9 @@
-"""Ten singular triplets of random binning features to 1e-4, beside SciPy's ``svds`` on CSR.
+"""Ten singular triplets of random binning features to 1e-4, compared with SciPy's ``svds`` on CSR.
 
-100,000 made-up rows of 10 inputs, in 256 grids: normal ones and ten blobs, with wide and narrow
-bandwidths. ``svds`` is given the loosest tolerance of 0.3, 0.1, 0.01, ... with which it reaches
-residuals of at most 1e-4, measured as ours are; ARPACK and PROPACK (LOBPCG is slower than either on
-all of these). Seconds are the least of several runs, which take turns.
+The tables have 100,000 generated rows of 10 inputs, normal or in ten blobs, and 256 grids with a
+large or a small bandwidth. ``svds`` gets the loosest tolerance of 0.3, 0.1, 0.01, ... at which its
+residuals, measured like ours, are at most 1e-4; ARPACK and PROPACK are timed (LOBPCG is slower than
+either on all tables). Seconds are the minimum over runs that take turns.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def rows_of(kind: str, n_rows: int) -> Array:
 
 
 def worst_residual(csr: sp.csr_array, left: Array, values: Array, right: Array) -> float:
-    """Return the largest residual of either side, relative to the largest singular value."""
+    """Return the largest left or right residual, relative to the largest singular value."""
     back, forth = csr.T @ left - right * values, csr @ right - left * values
     lengths = [np.linalg.norm(part, axis=0).max() for part in (back, forth)]
     return float(max(lengths) / values.max())
 
 
 def peer(csr: sp.csr_array, solver: str) -> tuple[float, float, float]:
-    """Return the loosest tolerance that is enough, its residual and its seconds."""
+    """Return the loosest tolerance that is tight enough, its residual and its seconds."""
     for tol in LOOSENESS:
         started = perf_counter()
         left, values, right = svds(csr, K, tol=tol, solver=solver, rng=np.random.default_rng(0))
@@ -54,7 +54,7 @@ def peer(csr: sp.csr_array, solver: str) -> tuple[float, float, float]:
     return tol, residual, seconds
 
 
-def compared(kind: str, bandwidth: float, n_rows: int, args: Any) -> Row:
+def compare(kind: str, bandwidth: float, n_rows: int, args: Any) -> Row:
     binning = RandomBinning(n_grids=256, bandwidth=bandwidth, random_state=0, n_jobs=args.jobs)
     matrix: FeatureMatrix = binning.fit_matrix(rows_of(kind, n_rows))
     csr = scipy_csr(matrix)  # type: ignore[arg-type]
@@ -62,21 +62,21 @@ def compared(kind: str, bandwidth: float, n_rows: int, args: Any) -> Row:
     SingularTriplets.of(matrix, K, max_iter=1)
     for _ in range(args.repeats):
         started = perf_counter()
-        found = SingularTriplets.of(matrix, K, tol=TOL)
+        triplets = SingularTriplets.of(matrix, K, tol=TOL)
         seconds["gramless"].append(perf_counter() - started)
-        own = worst_residual(csr, found.left, found.singular_values, found.right)
+        residual = worst_residual(csr, triplets.left, triplets.singular_values, triplets.right)
         residuals = {}
         for solver in ("arpack", "propack"):
-            _, residuals[solver], taken = peer(csr, solver)
-            seconds[solver].append(taken)
-    least = {name: min(own) for name, own in seconds.items()}
+            _, residuals[solver], peer_seconds = peer(csr, solver)
+            seconds[solver].append(peer_seconds)
+    fastest = {name: min(values) for name, values in seconds.items()}
     return {
         "rows": kind,
         "bandwidth": bandwidth,
         "columns": matrix.shape[1],
-        **{f"{name} s": own for name, own in least.items()},
-        **{f"{name} ratio": least[name] / least["gramless"] for name in ("arpack", "propack")},
-        "residual": own,
+        **{f"{name} s": value for name, value in fastest.items()},
+        **{f"{name} ratio": fastest[name] / fastest["gramless"] for name in ("arpack", "propack")},
+        "residual": residual,
         **{f"{name} residual": value for name, value in residuals.items()},
     }
 
@@ -86,7 +86,7 @@ def main() -> None:
     report = Report(args)
     n_rows = 3000 if args.quick else 100_000
     cases = [("normal", 20.0), ("normal", 5.0), ("blobs", 10.0), ("blobs", 2.0)]
-    report.add("ten singular triplets", [compared(*case, n_rows, args) for case in cases])
+    report.add("ten singular triplets", [compare(*case, n_rows, args) for case in cases])
     report.close()
 
 

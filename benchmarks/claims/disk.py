@@ -1,8 +1,9 @@
-"""Fits in a memory budget: codes and rows on the disk against both in memory.
+"""Fits in a memory budget: codes and rows on the disk compared with both in memory.
 
-A made-up table of 20 inputs in single precision, in an NPY file. The same fit reads it whole, or
-maps it and keeps its codes in a file: time, peak memory, and whether the weights have the same
-bits. Then the peak of a default fit beyond its table. Every fit has a process of its own.
+A generated table of 20 float32 inputs is stored in an NPY file. The same fit either reads it, or
+maps it and stores its codes in a file. The tables show time, peak memory, whether the predictions
+have the same bits, and the memory of a default fit in addition to its table. Every fit has its own
+process.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ ALLOWANCE, MAX_TIMES, MAX_BY_DEFAULT = 200e6, 3.0, 1.5e9
 CHILD = Path(__file__).with_name("_fit_budget.py")
 
 
-def written(folder: Path, n_rows: int) -> Row:
-    """Write a table; return its files."""
+def write_table(folder: Path, n_rows: int) -> Row:
+    """Write a table and return the names of its files."""
     X, y = made_up(n_rows, COLUMNS)
     files = {"inputs": str(folder / "X.npy"), "targets": str(folder / "y.npy")}
     np.save(files["inputs"], X.astype(np.float32))
@@ -31,17 +32,17 @@ def written(folder: Path, n_rows: int) -> Row:
     return files
 
 
-def fitted(what: str, files: Row, mapped: bool, **parameters: object) -> Row:
-    found = run_script(CHILD, {**files, "mapped": mapped, "parameters": parameters})
-    print_progress(f"{what}: {found['seconds']:.1f} s, peak {found['peak'] / 1e6:.0f} MB")
+def fit_in_process(label: str, files: Row, mapped: bool, **parameters: object) -> Row:
+    result = run_script(CHILD, {**files, "mapped": mapped, "parameters": parameters})
+    print_progress(f"{label}: {result['seconds']:.1f} s, peak {result['peak'] / 1e6:.0f} MB")
     return {
-        "fit": what,
-        "fit s": found["seconds"],
-        "peak MB": found["peak"] / 1e6,
-        "table MB": found["inputs"] / 1e6,
-        "columns": found["columns"],
-        "bits": found["bits"],
-        "limits": found["limits"],
+        "fit": label,
+        "fit s": result["seconds"],
+        "peak MB": result["peak"] / 1e6,
+        "table MB": result["inputs"] / 1e6,
+        "columns": result["columns"],
+        "bits": result["bits"],
+        "limits": result["limits"],
     }
 
 
@@ -60,22 +61,22 @@ def main() -> None:
         common |= {"grids": "random", "bandwidth": 3.0, "alpha": 1e-4, "scaling": "standard"}
     with tempfile.TemporaryDirectory() as folder:
         if n_rows:
-            files = written(Path(folder), n_rows)
+            files = write_table(Path(folder), n_rows)
             budget = 36_000_000 if args.quick else BUDGET
-            inside = fitted("in memory", files, False, **common)
-            outside = fitted("on the disk", files, True, memory_budget=budget, **common)
-            report.add(f"{n_rows:,} rows of {COLUMNS} inputs, {grids} grids", [inside, outside])
+            in_memory = fit_in_process("in memory", files, False, **common)
+            on_disk = fit_in_process("on the disk", files, True, memory_budget=budget, **common)
+            report.add(f"{n_rows:,} rows of {COLUMNS} inputs, {grids} grids", [in_memory, on_disk])
             verdict = {
-                "same bits": inside["bits"] == outside["bits"],
-                "times the time": outside["fit s"] / inside["fit s"],
-                "peak less budget MB": outside["peak MB"] - budget / 1e6,
-                "within": outside["peak MB"] <= (budget + ALLOWANCE) / 1e6,
-                "fast enough": outside["fit s"] <= MAX_TIMES * inside["fit s"],
+                "same bits": in_memory["bits"] == on_disk["bits"],
+                "times the time": on_disk["fit s"] / in_memory["fit s"],
+                "peak less budget MB": on_disk["peak MB"] - budget / 1e6,
+                "within": on_disk["peak MB"] <= (budget + ALLOWANCE) / 1e6,
+                "fast enough": on_disk["fit s"] <= MAX_TIMES * in_memory["fit s"],
             }
             report.add(f"With a budget of {budget / 1e9:g} GB", [verdict])
         if by_default:
-            files = written(Path(folder), by_default)
-            plain = fitted("by default", files, False, n_jobs=args.jobs)
+            files = write_table(Path(folder), by_default)
+            plain = fit_in_process("by default", files, False, n_jobs=args.jobs)
             plain["beyond the table MB"] = plain["peak MB"] - plain["table MB"]
             plain["within"] = plain["beyond the table MB"] <= MAX_BY_DEFAULT / 1e6
             report.add(f"{by_default:,} rows of {COLUMNS} inputs, defaults", [plain])

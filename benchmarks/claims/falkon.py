@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import _repository  # noqa: F401
 import threadpoolctl
-from approximations import chosen_for, row, split_of, until_as_good
+from approximations import grow_until_as_good, result_row, search_settings, split_of
 
 from benchmarks.common import Report, Row, load_sets, options, parse, print_progress
 from harness.approximations import measure
@@ -30,12 +30,12 @@ def main() -> None:
         for data in load_sets(args.only, args):
             print_progress(data.name)
             split = split_of(data)
-            found = chosen_for("nystrom", split, args.jobs)
-            reference = measure(found, landmarks, split, args.repeats)
-            rows: list[Row] = [row(data, found, reference, reference)]
-            found = chosen_for("binning", split, args.jobs)
-            outcome = until_as_good(found, split, reference, args.repeats)
-            rows.append(row(data, found, outcome, reference))
+            settings = search_settings("nystrom", split, args.jobs)
+            reference = measure(settings, landmarks, split, args.repeats)
+            rows: list[Row] = [result_row(data, settings, reference, reference)]
+            settings = search_settings("binning", split, args.jobs)
+            outcome = grow_until_as_good(settings, split, reference, args.repeats)
+            rows.append(result_row(data, settings, outcome, reference))
             report.add(data.name, rows)
     report.close()
 
