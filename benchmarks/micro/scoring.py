@@ -73,12 +73,14 @@ class Candidates:
 
     def scorer(self, n_outputs: int, n_threads: int) -> Callable[[], object]:
         sizes, gains = np.full(self.n_grids, SIZE), np.empty(self.n_grids)
-        shared = (self.columns, self.values[n_outputs], self.parts, n_outputs, sizes, self.grids)
+        ends = np.stack([self.columns.min(axis=1), self.columns.max(axis=1)], axis=1)
+        rows = self.columns, ends, self.values[n_outputs], self.parts
+        shared = *rows, n_outputs, sizes, self.grids
         blocks = row_blocks(self.n_grids, TASK_GRIDS)
 
         def score(a: int, b: int) -> None:
             room = (
-                np.empty((2, scoring.TILE), np.uint32),
+                *(np.empty((2, scoring.TILE), np.uint32), np.empty(SIZE, np.uint32)),
                 np.empty((2, 1 << self.bits, LANES[n_outputs]), np.float32),
             )
             steering = self.multipliers, self.bits, SHRINKAGE
@@ -90,7 +92,7 @@ class Candidates:
         slots, shift = np.empty(scoring.TILE, np.uint32), np.uint32(32 - self.bits)
         grid = tuple(part[0] for part in self.grids)
         n_rows = min(scoring.TILE, self.columns.shape[1])
-        steering = self.multipliers, SIZE, shift, slots
+        steering = self.multipliers, SIZE, np.uint32(0), shift, slots
         return partial(entry(scoring.tile_slots), self.columns, 0, n_rows, *grid, *steering)
 
     def simplifier(self) -> Callable[[], object]:

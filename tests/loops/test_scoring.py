@@ -130,7 +130,8 @@ def expected_gain(
 
 def run_slots(columns: Floats, start: int, stop: int, grid: Grid, bits: int) -> NDArray[np.uint32]:
     slots = np.full(stop - start + 3, 77, np.uint32)
-    tile_slots(columns, start, stop, *grid.arguments(), grid.size, np.uint32(32 - bits), slots)
+    hashing = grid.size, np.uint32(0), np.uint32(32 - bits)
+    tile_slots(columns, start, stop, *grid.arguments(), *hashing, slots)
     assert slots[stop - start :].tolist() == [77] * 3
     return slots[: stop - start]
 
@@ -184,8 +185,8 @@ def test_huge_coordinates_have_slots(width: float) -> None:
 def run_sums(
     columns: Floats, values: Floats, parts: list[list[int]], grid: Grid, bits: int, sums: Floats
 ) -> None:
-    slots, shift = np.empty((2, loops.TILE), np.uint32), np.uint32(32 - bits)
-    sum_bins(columns, values, np.array(parts), grid.arguments(), grid.size, shift, slots, sums)
+    slots, hashing = np.empty((2, loops.TILE), np.uint32), (np.uint32(0), np.uint32(32 - bits))
+    sum_bins(columns, values, np.array(parts), grid.arguments(), grid.size, *hashing, slots, sums)
 
 
 @pytest.mark.parametrize(("parts", "lanes"), each_value(PARTS.values(), LANES))
@@ -247,17 +248,23 @@ class Scoring:
         for c, (grid, m) in enumerate(zip(self.grids, sizes, strict=True)):
             inputs[c, :m], inverse[c, :m], shifts[c, :m] = grid.inputs, grid.inverse, grid.shifts
         gains = np.full(n, -77.0)
+        ends = np.stack([self.columns.min(axis=1), self.columns.max(axis=1)], axis=1)
         loops.score_grids(
-            *(self.columns, self.values, self.parts, self.n_outputs, sizes),
+            *(self.columns, ends, self.values, self.parts, self.n_outputs, sizes),
             *((inputs, inverse, shifts), MULTIPLIERS, self.bits, np.float32(self.shrinkage)),
             *(first, n if last is None else last, gains),
             np.empty((2, loops.TILE), np.uint32),
+            np.full(MOST, 77, np.uint32),
             np.full((2, 1 << self.bits, self.values.shape[1]), 77.0, np.float32),
         )
         return gains
 
     def reference(self, grid: Grid) -> tuple[float, float]:
-        slots = expected_slots(self.columns, grid, self.bits)
+        cells = expected_cells(self.columns, grid)
+        if np.prod(1.0 + np.ptp(cells, axis=1)) <= 2**self.bits:
+            slots = np.unique(cells, axis=1, return_inverse=True)[1].reshape(-1)
+        else:
+            slots = expected_slots(self.columns, grid, self.bits)
         first, second = (
             expected_sums(self.values[a:b], slots[a:b], self.bits) for a, b in self.parts
         )

@@ -114,7 +114,7 @@ def grown_models(
     return result
 
 
-def expected_slots(state: growth._Growth, proposals: Any, bits: int) -> NDArray[np.uint32]:
+def expected_slots(state: growth._Growth, proposals: Any, bits: int) -> NDArray[np.integer[Any]]:
     """Return the place of each row's cell in each proposal, (n_proposals, n_rows)."""
     places = []
     for c in range(len(proposals)):
@@ -122,8 +122,11 @@ def expected_slots(state: growth._Growth, proposals: Any, bits: int) -> NDArray[
         widths, shifts = (v[c, : len(inputs), None] for v in (proposals.widths, proposals.shifts))
         inverse, shifts = (1.0 / widths).astype(np.float32), shifts.astype(np.float32)
         cells = np.floor((state.space.columns[inputs] - shifts) * inverse).astype(np.int32)
-        hashed = cells.astype(np.uint32) * state.multipliers[: len(inputs), None]
-        places.append(hashed.sum(axis=0, dtype=np.uint32) >> np.uint32(32 - bits))
+        if np.prod(1.0 + np.ptp(cells.astype(float), axis=1)) <= 2**bits:
+            places.append(np.unique(cells, axis=1, return_inverse=True)[1].reshape(-1))
+        else:
+            hashed = cells.astype(np.uint32) * state.multipliers[: len(inputs), None]
+            places.append(hashed.sum(axis=0, dtype=np.uint32) >> np.uint32(32 - bits))
     return np.array(places)
 
 

@@ -15,14 +15,17 @@ TILE = 1024  # rows per tile: their slots stay in the first-level cache
 
 
 @inner_loop
-def tile_slots(columns, start, stop, inputs, inverse, shifts, multipliers, size, shift, slots):
+def tile_slots(
+    columns, start, stop, inputs, inverse, shifts, multipliers, size, begin, shift, slots
+):
     """Hash the cells of rows ``start:stop`` in one grid to numbers of ``32 - shift`` bits.
 
-    ``columns`` are (n_inputs, n_rows); the grid divides the first ``size`` of ``inputs``.
+    ``columns`` are (n_inputs, n_rows); the grid divides the first ``size`` of ``inputs``. Hashes
+    are ``begin`` plus the sum of multipliers times cells.
     """
     n = stop - start
     for i in range(n):
-        slots[i] = 0
+        slots[i] = begin
     for q in range(size):
         column = columns[inputs[q]][start:stop]
         scale, first, multiplier = inverse[q], shifts[q], multipliers[q]
@@ -44,7 +47,7 @@ def add_row(values, row, slot, sums):
 
 
 @inner_loop
-def sum_bins(columns, values, parts, grid, size, shift, slots, sums):
+def sum_bins(columns, values, parts, grid, size, begin, shift, slots, sums):
     """Add the values of the rows of two parts to the sums of their bins in one grid.
 
     ``values`` (n_rows, 4 or 8) and ``sums`` (2, n_bins, as many) are contiguous. ``grid`` is
@@ -59,10 +62,14 @@ def sum_bins(columns, values, parts, grid, size, shift, slots, sums):
         b, c = min(a + TILE, n_first), min(a + TILE, n_second)
         if a < b:
             rows = first + a, first + b
-            tile_slots(columns, *rows, inputs, inverse, shifts, multipliers, size, shift, slots[0])
+            tile_slots(
+                columns, *rows, inputs, inverse, shifts, multipliers, size, begin, shift, slots[0]
+            )
         if a < c:
             rows = second + a, second + c
-            tile_slots(columns, *rows, inputs, inverse, shifts, multipliers, size, shift, slots[1])
+            tile_slots(
+                columns, *rows, inputs, inverse, shifts, multipliers, size, begin, shift, slots[1]
+            )
         both = min(b, c)
         for i in range(a, both):
             add_row(values, first + i, slots[0, i - a], sums[0])
@@ -96,27 +103,43 @@ def crossed_gain(first, second, n_outputs, shrinkage):
 
 @loop
 def score_grids(
-    columns, values, parts, n_outputs, sizes, grids, multipliers,
-    bits, shrinkage, first, last, gains, slots, sums,
+    columns, ends, values, parts, n_outputs, sizes, grids, multipliers,
+    bits, shrinkage, first, last, gains, slots, strides, sums,
 ):  # fmt: skip
     """Write the :func:`crossed_gain` of grids ``first:last`` on two parts of the rows.
 
     ``columns`` (n_inputs, n_rows) and ``values`` (n_rows, 4 or 8), padded with zeros, are float32
-    and C-contiguous. ``parts`` (2, 2) holds the first and last row of each part. Grid g
-    divides ``sizes[g]`` inputs; ``grids`` are their numbers, inverse widths and shifts, each
-    (n_grids, most). ``multipliers`` (most,) are odd. Bins are hashed to ``2**bits`` entries.
-    ``slots`` (2, TILE) of uint32 and ``sums`` (2, 2**bits, 4 or 8) of float32 are scratch memory.
+    and C-contiguous. ``ends`` (n_inputs, 2) are the least and the largest number of each column.
+    ``parts`` (2, 2) holds the first and last row of each part. Grid g divides ``sizes[g]`` inputs;
+    ``grids`` are their numbers, inverse widths and shifts, each (n_grids, most). If all cells
+    between the ends of a grid's columns are at most ``2**bits``, each has an entry, else bins are
+    hashed to ``2**bits`` entries by ``multipliers`` (most,), which are odd. ``slots`` (2, TILE) and
+    ``strides`` (most,) of uint32 and ``sums`` (2, 2**bits, 4 or 8) of float32 are scratch memory.
     """
     inputs, inverse, shifts = grids
-    shift = np.uint32(32 - bits)
+    most = np.int64(1) << bits
     for c in range(first, last):
-        grid = inputs[c], inverse[c], shifts[c], multipliers
+        n_slots, begin, shift = np.int64(1), np.uint32(0), np.uint32(0)
+        for q in range(sizes[c]):
+            column = inputs[c, q]
+            lowest = np.floor((ends[column, 0] - shifts[c, q]) * inverse[c, q])
+            highest = np.floor((ends[column, 1] - shifts[c, q]) * inverse[c, q])
+            strides[q] = n_slots
+            begin = np.uint32(begin - np.uint32(np.uint32(np.int32(lowest)) * strides[q]))
+            n_slots *= 1 + np.int64(highest - lowest)
+            if n_slots > most:
+                break
+        if n_slots > most:
+            n_slots, begin, shift = most, np.uint32(0), np.uint32(32 - bits)
+            for q in range(sizes[c]):
+                strides[q] = multipliers[q]
+        grid = inputs[c], inverse[c], shifts[c], strides
         for k in range(2):
-            for b in range(sums.shape[1]):
+            for b in range(n_slots):
                 for lane in range(sums.shape[2]):
                     sums[k, b, lane] = np.float32(0.0)
-        sum_bins(columns, values, parts, grid, sizes[c], shift, slots, sums)
-        gains[c] = crossed_gain(sums[0], sums[1], n_outputs, shrinkage)
+        sum_bins(columns, values, parts, grid, sizes[c], begin, shift, slots, sums)
+        gains[c] = crossed_gain(sums[0, :n_slots], sums[1, :n_slots], n_outputs, shrinkage)
 
 
 @inner_loop
@@ -125,13 +148,14 @@ def gain_without(
 ):
     """Return the :func:`crossed_gain` of a grid without its input q, from the sums of its bins.
 
-    As in :func:`score_grids`, bins are hashed to slots. ``merged``, of the shape of ``sums``, and
-    ``numbers`` (n_slots,) of int32 are scratch memory for the sums and the numbers of used slots.
+    With q = -1, the grid has all inputs. Bins are hashed to slots. ``merged``, of the shape of
+    ``sums``, and ``numbers`` (n_slots,) of int32 are scratch memory for the sums and the numbers of
+    used slots.
     """
     numbers[:] = 0
     count = 0
     for b in range(n_bins):
-        part = np.uint32(np.uint32(cells[q, b]) * multipliers[q])
+        part = np.uint32(0) if q < 0 else np.uint32(np.uint32(cells[q, b]) * multipliers[q])
         slot = np.uint32(hashes[b] - part) >> shift
         if numbers[slot] == 0:
             merged[0, count] = np.float32(0.0)
@@ -173,13 +197,13 @@ def simplify_grids(
     rows, codes, n_bins, sizes, grids, multipliers, values, parts, n_outputs, bits, shrinkage,
     share, first, last, gains, is_kept, lost, keys, members, cells, hashes, sums, merged, numbers,
 ):  # fmt: skip
-    """Drop the inputs of grids ``first:last`` that do not contribute to the ``gains``.
+    """Drop the inputs of grids ``first:last`` that do not contribute to their gains.
 
     Inputs are dropped one after the other, the least useful first, if a grid without it keeps the
     ``share`` of its gain on ``values``, see :func:`score_grids`. ``is_kept`` becomes false for
     dropped inputs, and ``lost`` becomes what the gain loses without each other input. If inputs are
     dropped, ``keys`` become hashes of the bins by the other inputs: bins with equal keys are one
-    bin of the simpler grid.
+    bin of the simpler grid. ``gains`` are those of grids with one input; others are not used.
 
     ``codes`` (n_grids, n_rows) are the 1-based numbers of the ``n_bins`` of each grid, in order of
     first appearance. Grid g divides ``sizes[g]`` inputs; ``grids`` are the columns of ``rows``,
@@ -203,6 +227,12 @@ def simplify_grids(
                 scaled = (rows[members[b], columns[g, q]] - shifts[g, q]) * inverse[g, q]
                 cells[q, b] = np.int64(np.floor(min(max(scaled, -limit), limit)))
                 hashes[b] += np.uint32(np.uint32(cells[q, b]) * multipliers[q])
+        if n_kept > 1:
+            # Bins collide as those of the simpler grids do, so that the gains can be compared.
+            gain = gain_without(
+                -1, n_bins[g], cells, hashes, multipliers, shift, sums, merged, numbers,
+                n_outputs, shrinkage,
+            )  # fmt: skip
         while n_kept > 1:
             best, best_gain = -1, 0.0
             for q in range(sizes[g]):

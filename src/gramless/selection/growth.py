@@ -515,7 +515,8 @@ class _Growth:
         )
         drawn = generator.integers(0, 2**32, MAX_INPUTS, dtype=np.uint32)
         self.multipliers = drawn | np.uint32(1)
-        # Bins are hashed into at most 32,768 slots; bins in one slot are scored as one bin.
+        self.ends = np.stack([space.columns.min(axis=1), space.columns.max(axis=1)], axis=1)
+        # More bins are hashed into at most 32,768 slots; bins in one slot are scored as one bin.
         n_slots = max(2, models.n_training // _ROWS_PER_BIN)
         self.bits = int(np.clip(np.ceil(np.log2(n_slots)), *_TABLE_BITS))
         self.shrinkage = np.float32(_SHRINKAGE * models.typical_curvature)
@@ -635,12 +636,13 @@ class _Growth:
             proposals.shifts.astype(np.float32),
         )
         columns, halves = self.space.columns, self.models.halves
-        common = columns, packed, halves, n_outputs, proposals.sizes, grids, self.multipliers, bits
+        common = columns, self.ends, packed, halves, n_outputs, proposals.sizes, grids
+        steering = self.multipliers, bits, self.shrinkage
 
         def score(first: int, last: int) -> None:
-            tile = np.empty((2, TILE), np.uint32)
+            slots, strides = np.empty((2, TILE), np.uint32), np.empty(MAX_INPUTS, np.uint32)
             sums = np.empty((2, 1 << bits, packed.shape[1]), np.float32)
-            score_grids(*common, self.shrinkage, first, last, gains, tile, sums)
+            score_grids(*common, *steering, first, last, gains, slots, strides, sums)
 
         # Tasks are smaller if there are too few proposals for all threads.
         task_grids = -(-len(proposals) // (_TASKS_PER_THREAD * thread_count(self.n_jobs)))
