@@ -1,4 +1,4 @@
-"""Doubly stochastic runs side by side, each on a clock of its own, stepping by turns."""
+"""Doubly stochastic runs that take steps in turns, each on its own clock."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _THETA_ALPHA = 1.5
 
 @dataclass(frozen=True)
 class Task:
-    """What all runs share.
+    """The problem and the settings shared by all runs.
 
     Parameters
     ----------
@@ -48,9 +48,9 @@ class Task:
     loss : Loss
     alpha : float
     block_size, batch_rows : int
-        F and B.
-    judged : array of int
-        Rows on which the objective is measured, off the clock.
+        Frequencies per block and rows per batch, F and B in the papers.
+    evaluated : array of int
+        Rows on which the objective is measured while the clock is stopped.
     jobs : int or None
     """
 
@@ -60,7 +60,7 @@ class Task:
     alpha: float
     block_size: int
     batch_rows: int
-    judged: NDArray[np.intp]
+    evaluated: NDArray[np.intp]
     jobs: int | None
 
     @property
@@ -78,14 +78,15 @@ class Run:
     task : Task
     strategy : Strategy
     update : {"papers", "gradient", "newton"}
-        The papers' function and steps; with a free intercept; Newton steps of blocks.
+        Steps of the papers without an intercept, the same steps with an unpenalised intercept,
+        or Newton steps of blocks.
 
     Attributes
     ----------
     seconds : float
-        On its own clock.
+        Time spent in steps.
     points : list of dict
-        What was measured.
+        The measurements.
     """
 
     task: Task
@@ -104,12 +105,12 @@ class Run:
         blocks = FrequencyBlocks(Gaussian(), 0, task.block_size, n_inputs)
         inverse = np.full(n_inputs, 1.0 / task.bandwidth)
         products = CpuProducts(blocks, np.zeros(n_inputs), inverse, _CACHE, task.jobs)
-        bend = loss_curvature(task.loss, n_outputs)
+        curvature_bound = loss_curvature(task.loss, n_outputs)
         schedule = InverseTime(theta, max(0.0, theta / first - 1.0))
         updates: dict[str, Update] = {
             "papers": NoIntercept(),
-            "gradient": FreeIntercept(1.0 / bend),
-            "newton": NewtonStep(bend, schedule.step(1), 1.0 / task.batch_rows),
+            "gradient": FreeIntercept(1.0 / curvature_bound),
+            "newton": NewtonStep(curvature_bound, schedule.step(1), 1.0 / task.batch_rows),
         }
         self.machine = DoublyStochastic(
             products,
@@ -125,16 +126,16 @@ class Run:
         self.source = ArraySource(task.X, task.targets, seed=0)
 
     def step(self) -> None:
-        """Take a step, on the clock."""
+        """Take a step and add its time to the clock."""
         started = perf_counter()
         first = self.machine.iteration * self.task.batch_rows
         self.machine.step(*self.source.read(first, first + self.task.batch_rows))
         self.seconds += perf_counter() - started
 
     def measure(self) -> None:
-        """Write down loss, objective and error over rows of the training set, off the clock."""
+        """Record loss, objective and error over the evaluated rows while the clock is stopped."""
         f, task = self.machine.expansion, self.task
-        targets = task.targets[task.judged]
+        targets = task.targets[task.evaluated]
         point: dict[str, float] = {
             "s": self.seconds,
             "steps": self.machine.iteration,
@@ -145,26 +146,26 @@ class Run:
             "last ": (f.weights(), f.constant),
         }
         for name, (weights, constant) in functions.items():
-            found = responses(self.machine, weights, task.X[task.judged]) + constant
-            loss = float(task.loss.value(found, targets).sum()) / len(targets)
+            outputs = responses(self.machine, weights, task.X[task.evaluated]) + constant
+            loss = float(task.loss.value(outputs, targets).sum()) / len(targets)
             norm = float(np.square(weights, dtype=np.float64).sum())
             point[f"{name}loss"] = loss
             point[f"{name}objective"] = loss + 0.5 * task.alpha * f.n_blocks * norm
             if targets.shape[1] > 1:
-                wrong = found.argmax(axis=1) != targets.argmax(axis=1)
+                wrong = outputs.argmax(axis=1) != targets.argmax(axis=1)
                 point[f"{name}error"] = float(wrong.mean())
         self.points.append(point)
 
 
 def responses(machine: DoublyStochastic, weights: NDArray[Any], X: NDArray[Any]) -> NDArray[Any]:
-    """Return what weights of all blocks say of rows, without the constant."""
+    """Return the outputs for rows with weights of all blocks, without the constant."""
     f, products = machine.expansion, machine.products
     groups = split_into_groups(weights, f.block_columns * f.group_blocks)
     return products.responses(products.prepare(X), groups, f.n_blocks)
 
 
 def race(runs: dict[str, Run], times: list[float]) -> None:
-    """Let runs take steps by turns until each clock has passed each time, and measure there."""
+    """Take steps in turns, and measure all runs when every clock has passed the next time."""
     for until in times:
         while late := [run for run in runs.values() if run.seconds < until]:
             min(late, key=lambda run: run.seconds).step()

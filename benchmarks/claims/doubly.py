@@ -1,10 +1,10 @@
-"""Doubly stochastic gradients by three strategies, SVRG and SGD on 4F features, along the clock.
+"""Doubly stochastic gradients with three strategies, SVRG and SGD on 4F features, over time.
 
-As Figure 1 of Li & Póczos 2016: the training objective of multinomial logistic regression with a
-Gaussian kernel of the median distance, alpha 1e-5, on images reduced to 100 components at most.
-Runs step by turns, each on a clock of its own; what is measured is off the clock. The objective is
-the mean loss over 10,000 training rows and alpha / 2 times the squared norm of the weights
-of ordinary features; it and loss and error are of the averaged function.
+This follows Figure 1 of Li & Póczos 2016: the training objective of multinomial logistic regression
+with a Gaussian kernel of the median distance and alpha 1e-5, on images reduced to at most 100
+components. Runs take steps in turns, each on its own clock, which stops during measurements. The
+objective is the mean loss over 10,000 training rows plus alpha / 2 times the squared norm of the
+weights of ordinary features. Objective, loss and error are those of the averaged function.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SHARES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 COMPONENTS = 100
 ALPHA = 1e-5
 BATCH_ROWS, BLOCK_SIZE = 4096, 256
-JUDGED = 10_000
+N_EVALUATED = 10_000
 
 
 def task_of(data: object, args: argparse.Namespace) -> Task:
@@ -47,13 +47,13 @@ def task_of(data: object, args: argparse.Namespace) -> Task:
         summary = summarise([(X, y)], seed=0, covariance=True)
         X = Projection.from_summary(summary, COMPONENTS).apply(X)
     targets = np.where(y[:, None] == np.unique(y), 1.0, -1.0)
-    judged = np.random.default_rng(0).permutation(len(X))[:JUDGED]
+    evaluated = np.random.default_rng(0).permutation(len(X))[:N_EVALUATED]
     batch, size = (64, 8) if args.quick else (BATCH_ROWS, BLOCK_SIZE)
-    return Task(X, targets, Multinomial(), ALPHA, size, batch, judged, args.jobs)
+    return Task(X, targets, Multinomial(), ALPHA, size, batch, evaluated, args.jobs)
 
 
 def svrg(task: Task, seconds: float) -> Row:
-    """Run the baseline on four blocks of features that are computed first."""
+    """Run SVRG on four precomputed blocks of features."""
     started = perf_counter()
     Z = features_of(task).feature_matrix(task.X)
     problem = Problem(Z, task.targets, L2(ALPHA), Multinomial())
@@ -61,8 +61,8 @@ def svrg(task: Task, seconds: float) -> Row:
         problem, callback=lambda k, w: perf_counter() - started > seconds
     )
     spent = perf_counter() - started
-    responses = Z.matvec(solution.weights)[task.judged]
-    targets = task.targets[task.judged]
+    responses = Z.matvec(solution.weights)[task.evaluated]
+    targets = task.targets[task.evaluated]
     loss = float(Multinomial().value(responses, targets).mean())
     return {
         "run": "SVRG, 4F features",
@@ -75,7 +75,7 @@ def svrg(task: Task, seconds: float) -> Row:
 
 
 def sgd(task: Task, seconds: float) -> Row:
-    """Run scikit-learn's stochastic gradients, one class against the rest, on the same features."""
+    """Run scikit-learn's SGD, one class against the rest, on the same features."""
     started = perf_counter()
     fourier = features_of(task)
     classes = np.arange(task.targets.shape[1])
@@ -87,7 +87,7 @@ def sgd(task: Task, seconds: float) -> Row:
         model.partial_fit(fourier.transform(task.X[rows]), labels[rows], classes)
         n_batches += 1
     spent = perf_counter() - started
-    wrong = model.predict(fourier.transform(task.X[task.judged])) != labels[task.judged]
+    wrong = model.predict(fourier.transform(task.X[task.evaluated])) != labels[task.evaluated]
     return {
         "run": "SGD, 4F features",
         "s": spent,

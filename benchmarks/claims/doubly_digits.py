@@ -1,8 +1,8 @@
-"""A million deformed digits streamed through doubly stochastic gradients, in little memory.
+"""A million deformed digits, streamed through doubly stochastic gradients in little memory.
 
-Each row is a digit of MNIST's training set, turned, shifted and bent at random, made when it is
-read and never stored; principal components come from a first pass. Peak memory is that of a process
-of its own. Seconds and errors along the run tell what more rows would cost.
+Each row is a digit of MNIST's training set, randomly rotated, shifted and bent; it is generated
+when it is read and never stored. A first pass computes principal components. Peak memory is that of
+a new process. Seconds and errors during the run show the cost of more rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PAPER_ROWS = 8_100_000
 
 
 def run(args: argparse.Namespace) -> dict[str, object]:
-    """Train in this process; return what is to be told."""
+    """Train in this process and return the results."""
     data = next(iter(load_sets(["mnist"], args)))
     side = int(np.sqrt(data.X_train.shape[1]))
     rows, batch, size = (2000, 200, 16) if args.quick else (args.rows, args.batch, args.block)
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> dict[str, object]:
     model.fit_stream(source)
     seconds = perf_counter() - started
     steps = model.history_
-    marks = np.unique(np.linspace(0, len(steps["seconds"]) - 1, 6).astype(int))
+    measured_steps = np.unique(np.linspace(0, len(steps["seconds"]) - 1, 6).astype(int))
     return {
         "strategy": args.strategy,
         "rows": rows,
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> dict[str, object]:
                 "batch loss": float(steps["loss"][k]),
                 "s": float(steps["seconds"][k]),
             }
-            for k in marks
+            for k in measured_steps
         ],
     }
 
@@ -83,12 +83,12 @@ def main() -> None:
         return
     report = Report(args)
     command = [sys.executable, __file__, *sys.argv[1:], "--alone"]
-    told = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-    curve = told.pop("curve")
+    result = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    curve = result.pop("curve")
     half = curve[len(curve) // 2 :]
     power = log_slope([point["rows"] for point in half], [point["s"] for point in half])
-    plan = told["s of steps"] * (PAPER_ROWS / told["rows"]) ** power
-    report.add("deformed digits, one epoch", [told])
+    plan = result["s of steps"] * (PAPER_ROWS / result["rows"]) ** power
+    report.add("deformed digits, one epoch", [result])
     report.add("along the run", curve)
     report.add("8.1 million rows", [{"seconds grow by rows to the power": power, "plan s": plan}])
     report.close()

@@ -1,17 +1,17 @@
-"""Doubly stochastic training: how fast it nears exact kernel ridge regression.
+"""Convergence rate of doubly stochastic training to exact kernel ridge regression.
 
-DSG16's Theorems 3 and 4: ``E |f_t(x) - f*(x)|^2 <= C / t`` for ``gamma_t = theta / t`` with
-``theta alpha`` between 1 and 2. Made-up rows, few enough for f* from the whole Gram matrix; blocks
-of few features and small batches, so that both kinds of noise are large. The squared distance is
-averaged over all rows and several seeds; the slope is that of its logarithm by the logarithm of
-t, over two decades: -1 in the theorems. ``of averages`` is the same for the averaged weights.
+DSG16's Theorems 3 and 4 state ``E |f_t(x) - f*(x)|^2 <= C / t`` for ``gamma_t = theta / t`` with
+``theta alpha`` between 1 and 2. The generated rows are few enough to compute f* from the whole Gram
+matrix. Blocks of few features and small batches make both kinds of noise large. The squared
+distance is averaged over all rows and several seeds; the slope is that of its logarithm over the
+logarithm of t, over two decades: -1 in the theorems. ``slope of averages`` is the same for the
+averaged weights.
 
-Steps are ``theta / (t + delay)``, the first as long as the problem bears. CDSG's inequality (9) is
-taken with B^2, as printed, and with B, as derived; its steps are at most gamma, twice gamma, or
-as long as (9) allows, as in the paper. Steps longer than gamma depend on the batch's own gradient:
-their expected step is not along the expected gradient, and the smaller the batches the farther
-from f* do they end. A run has diverged when the distance is above a thousand times the mean square
-of f*.
+Steps are ``theta / (t + delay)``; the first is the longest that is stable. CDSG's inequality (9) is
+used with B^2, as printed, and with B, as derived; its steps are at most gamma, at most twice gamma,
+or as long as (9) allows, as in the paper. Steps longer than gamma depend on the batch's gradient,
+so that their expectation is not along the expected gradient: with smaller batches they end farther
+from f*. A run has diverged if the distance exceeds a thousand times the mean square of f*.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ from gramless.streaming.strategies import Checking, Grow, Strategy, Uniform
 Array = NDArray[np.float64]
 
 N_ROWS, N_INPUTS, NOISE = 50, 2, 0.3
-ALPHA, PRODUCT = 0.1, 1.5
-"""The penalty, and theta times it."""
+ALPHA, THETA_ALPHA = 0.1, 1.5
 SIZE, BATCHES = 4, (1, 4, 16)
 STEPS, QUICK_STEPS, N_TIMES = 3000, 200, 15
 DIVERGED = 1000.0
@@ -75,7 +74,7 @@ class Ridge:
         return float(np.mean((responses - self.exact) ** 2))
 
     def training(self, strategy: Strategy, batch_rows: int, seed: int) -> DoublyStochastic:
-        theta = PRODUCT / ALPHA
+        theta = THETA_ALPHA / ALPHA
         curvature = largest_curvature(Gaussian(), self.X, centered=False)
         delay = theta / first_step(Squared(), 1, curvature, SIZE, batch_rows)
         blocks = FrequencyBlocks(Gaussian(), seed, SIZE, N_INPUTS)
@@ -91,9 +90,12 @@ class Ridge:
 def follow(
     ridge: Ridge, strategy: Strategy, batch_rows: int, seed: int, times: list[int]
 ) -> tuple[list[tuple[float, float]], int]:
-    """Return the distances at some times, those of averages too, until it diverges; the blocks."""
+    """Return distances of the last and the averaged weights at ``times``, and the number of blocks.
+
+    The distances end when the run diverges.
+    """
     training = ridge.training(strategy, batch_rows, seed)
-    rng, found = np.random.default_rng(seed), []
+    rng, distances = np.random.default_rng(seed), []
     for t in range(1, times[-1] + 1):
         batch = rng.integers(N_ROWS, size=batch_rows)
         training.step(ridge.X[batch], ridge.y[batch])
@@ -103,8 +105,8 @@ def follow(
             if not last < DIVERGED * np.mean(ridge.exact**2):
                 break
             mean = ridge.distance(responses(training, f.averaged_weights(), ridge.X))
-            found.append((last, mean))
-    return found, training.expansion.n_blocks
+            distances.append((last, mean))
+    return distances, training.expansion.n_blocks
 
 
 def measure(ridge: Ridge, name: str, batch_rows: int, args: argparse.Namespace) -> Row:
@@ -112,13 +114,13 @@ def measure(ridge: Ridge, name: str, batch_rows: int, args: argparse.Namespace) 
     steps = QUICK_STEPS if args.quick else STEPS
     times = sorted({round(t) for t in np.geomspace(steps / 100, steps, N_TIMES)})
     runs = [follow(ridge, STRATEGIES[name], batch_rows, s, times) for s in range(args.repeats)]
-    fine = [found for found, _ in runs if len(found) == len(times)]
-    means = np.mean(fine, axis=0) if len(fine) == len(runs) else None
+    converged = [distances for distances, _ in runs if len(distances) == len(times)]
+    means = np.mean(converged, axis=0) if len(converged) == len(runs) else None
     slopes = [None, None] if means is None else [log_slope(times, m) for m in means.T]
     return {
         "strategy": name,
         "batch": batch_rows,
-        "diverged": len(runs) - len(fine),
+        "diverged": len(runs) - len(converged),
         "blocks": round(np.mean([n_blocks for _, n_blocks in runs])),
         "first distance": None if means is None else float(means[0, 0]),
         "last distance": None if means is None else float(means[-1, 0]),

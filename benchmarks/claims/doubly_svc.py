@@ -1,9 +1,10 @@
-"""Doubly stochastic gradients beside LIBSVM: training error at the time LIBSVM has converged.
+"""Doubly stochastic gradients compared with LIBSVM: training error when LIBSVM has converged.
 
-As Table 3 of Li & Póczos 2016, on images reduced to 100 components: SVC with a Gaussian kernel of
-the median distance and C = 1 / (alpha n), in one thread, and beside it on another core a run in one
-thread, which ends when SVC does: Newton steps by default. Then our machines on all rows,
-with their own times. Errors are of a sample of the training rows, and of the test rows.
+This follows Table 3 of Li & Póczos 2016, on images reduced to 100 components. SVC, with a Gaussian
+kernel of the median distance and C = 1 / (alpha n), runs in one thread. A doubly stochastic run
+(Newton steps by default) in one thread on another core stops when SVC does. Our estimators are then
+fitted to all rows, with their own times. Errors are those of a sample of the training rows and of
+the test rows.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from gramless.streaming.strategies import Checking, Grow, Strategy, Uniform
 
 STRATEGIES: dict[str, Strategy] = {"DSG": Grow(), "UDSG": Uniform(), "CDSG": Checking()}
 ALPHA = 1e-5
-JUDGED = 2000
+N_EVALUATED = 2000
 
 
-class Beside:
-    """SVC in a thread of its own; it releases the lock while it works."""
+class BackgroundSVC:
+    """An SVC that is fitted in a thread of its own; it releases the GIL while it works."""
 
     def __init__(self, X: np.ndarray, y: np.ndarray, bandwidth: float) -> None:
         C = 1.0 / (ALPHA * len(X))
@@ -48,31 +49,33 @@ class Beside:
         return self._thread.is_alive()
 
 
-def answers(run: Run, X: np.ndarray) -> np.ndarray:
+def predict(run: Run, X: np.ndarray) -> np.ndarray:
     f = run.machine.expansion
-    found = responses(run.machine, f.averaged_weights(), X) + f.averaged_constant
-    return found.argmax(axis=1)
+    outputs = responses(run.machine, f.averaged_weights(), X) + f.averaged_constant
+    return outputs.argmax(axis=1)
 
 
 def race(data: Any, name: str, args: argparse.Namespace) -> list[Row]:
     X, y = np.asarray(data.X_train, np.float32), data.y_train
-    judged = np.random.default_rng(0).permutation(len(X))[:JUDGED]
+    evaluated = np.random.default_rng(0).permutation(len(X))[:N_EVALUATED]
     classes = np.unique(y)
     targets = np.where(y[:, None] == classes, 1.0, -1.0)
     sizes = (16, 64) if args.quick else (256, 4096)
     run = Run(
-        Task(X, targets, Multinomial(), ALPHA, *sizes, judged, 1), STRATEGIES[name], args.update
+        Task(X, targets, Multinomial(), ALPHA, *sizes, evaluated, 1), STRATEGIES[name], args.update
     )
-    beside = Beside(X, y, run.task.bandwidth)
-    run.step()  # A model needs features, however soon the other one is fitted.
-    while beside.running:
+    svc = BackgroundSVC(X, y, run.task.bandwidth)
+    run.step()  # A model needs features even if SVC ends at once.
+    while svc.running:
         run.step()
-    print_progress(f"{data.name}: SVC took {beside.seconds:.0f} s")
-    tested = X[judged], np.asarray(data.X_test, np.float32)
-    found = {"SVC": [beside.model.predict(part) for part in tested]}
-    found[name] = [classes[answers(run, part)] for part in tested]
-    seconds = {"SVC": beside.seconds, name: run.seconds}
-    return [row(key, seconds[key], *found[key], y[judged], data.y_test) for key in found]
+    print_progress(f"{data.name}: SVC took {svc.seconds:.0f} s")
+    parts = X[evaluated], np.asarray(data.X_test, np.float32)
+    predictions = {"SVC": [svc.model.predict(part) for part in parts]}
+    predictions[name] = [classes[predict(run, part)] for part in parts]
+    seconds = {"SVC": svc.seconds, name: run.seconds}
+    return [
+        row(key, seconds[key], *predictions[key], y[evaluated], data.y_test) for key in predictions
+    ]
 
 
 def row(
@@ -91,15 +94,15 @@ def row(
     }
 
 
-def ours(data: Any, features: str, args: argparse.Namespace) -> Row:
+def fit_estimator(data: Any, features: str, args: argparse.Namespace) -> Row:
     X = np.asarray(data.X_train, np.float32)
-    judged = np.random.default_rng(0).permutation(len(X))[:JUDGED]
+    evaluated = np.random.default_rng(0).permutation(len(X))[:N_EVALUATED]
     model = KernelClassifier(features, random_state=0, n_jobs=args.jobs)
     started = perf_counter()
     model.fit(X, data.y_train)
     seconds = perf_counter() - started
-    found = model.predict(X[judged]), model.predict(np.asarray(data.X_test, np.float32))
-    return row(f"ours, {features}", seconds, *found, data.y_train[judged], data.y_test)
+    predictions = model.predict(X[evaluated]), model.predict(np.asarray(data.X_test, np.float32))
+    return row(f"ours, {features}", seconds, *predictions, data.y_train[evaluated], data.y_test)
 
 
 def main() -> None:
@@ -113,7 +116,7 @@ def main() -> None:
     report = Report(args)
     for data in load_sets(args.sets, args):
         rows = race(data, args.strategy, args)
-        rows += [ours(data, features, args) for features in ("binning", "fourier")]
+        rows += [fit_estimator(data, features, args) for features in ("binning", "fourier")]
         report.add(f"{data.name}, {data.X_train.shape[0]:,} x {data.X_train.shape[1]}", rows)
     report.close()
 

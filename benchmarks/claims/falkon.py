@@ -1,10 +1,10 @@
-"""Random bins against Falkon: Nyström features through kernel values (Rudi et al. 2017).
+"""Random bins compared with Falkon: Nyström features by kernel values (Rudi et al. 2017).
 
-Falkon gets a Gaussian kernel, its own search for scaling, bandwidth and alpha, and 2,000 landmarks;
-its equations are solved as ``solver="auto"`` finds faster, directly or by its own iterations.
-Random bins, with a search of their own, then double until their test error is no larger, or a fit
-takes four times as long. Seconds are of features and solve with settings given, medians over the
-seeds; errors are means.
+Falkon has a Gaussian kernel, searches scaling, bandwidth and alpha, and has 2,000 landmarks. Its
+equations are solved with ``solver="auto"``: directly or by its own iterations, whichever is
+expected to be faster. The number of random bins, with settings from their own search, then doubles
+until their test error is at most Falkon's, or until a fit takes four times as long. Seconds are
+those of features and solve with fixed settings, medians over the seeds; errors are means.
 """
 
 from __future__ import annotations

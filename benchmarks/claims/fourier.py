@@ -1,12 +1,12 @@
-"""Random Fourier features of rows: against scikit-learn's, and against the matrix product alone.
+"""Random Fourier features of rows, compared with scikit-learn's and with the matrix product alone.
 
-scikit-learn's ``RBFSampler`` gets float32 rows, the same bandwidth and as many columns; its product
-runs on all threads of BLAS, all else on one. Both write a new array each time; each is called once
-right before it is timed, since threads of BLAS go on for a while after a product. The errors are
-the root mean squares over pairs of a sample of the rows, against the exact Gaussian kernel.
+scikit-learn's ``RBFSampler`` gets float32 rows, the same bandwidth and as many columns. Its product
+uses all BLAS threads, and its other steps one. Both write a new array each time. Each is called
+once right before it is timed, because BLAS threads stay busy for a while after a product. Errors
+are root mean squares over pairs of a sample of the rows, compared with the exact Gaussian kernel.
 
-Blocks are 1,024 rows at a time into one array, in one thread: features beside the product by as
-many frequencies as they have, by BLAS in one thread.
+Blocks are features of 1,024 rows at a time, written to one array in one thread. They are compared
+with the product with the same number of frequencies, by BLAS in one thread.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from harness.timing import interleaved
 
 BLOCK_ROWS = 1024
 BLOCK_INPUTS = (20, 100, 784)
+# Number of rows for the comparison with the exact kernel.
 SAMPLE = 200
-"""Rows whose kernel is compared."""
+# Number of arrays as large as the features that must fit into memory at once.
 _ARRAYS = 4
-"""As large as the features, that there must be room for."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A table of normal numbers, and how many columns are made of it."""
+    """The size of a table of normal numbers, and the number of features."""
 
     n_rows: int
     n_inputs: int
@@ -48,9 +48,9 @@ class Case:
     samplings: tuple[str, ...]
 
     def rows(self, quick: bool) -> NDArray[np.float32]:
-        """Return as many rows as there is room for."""
-        room = 2 * large_array_budget() // (4 * self.n_columns * _ARRAYS)
-        n_rows = min(500 if quick else self.n_rows, room)
+        """Return the rows, or as many as fit into memory with their features."""
+        max_rows = 2 * large_array_budget() // (4 * self.n_columns * _ARRAYS)
+        n_rows = min(500 if quick else self.n_rows, max_rows)
         return stream(0, "rows").standard_normal((n_rows, self.n_inputs), dtype=np.float32)
 
 
@@ -76,19 +76,22 @@ def compare(case: Case, args: argparse.Namespace) -> Iterator[Row]:
     }
     gamma = 0.5 / bandwidth**2
     peer = RBFSampler(gamma=gamma, n_components=n_columns, random_state=0).fit(X)
-    runs = {name: (lambda own=own: own.transform(X)) for name, own in maps.items()}
+    runs = {
+        name: (lambda feature_map=feature_map: feature_map.transform(X))
+        for name, feature_map in maps.items()
+    }
     seconds = interleaved({**runs, "peer": lambda: peer.transform(X)}, args.repeats, before=call)
-    for name, own in maps.items():
+    for name, feature_map in maps.items():
         yield {
             "rows": len(X),
             "inputs": case.n_inputs,
             "columns": n_columns,
-            "sampling": f"{name} ({own.sampling_})" if name == "auto" else name,
+            "sampling": f"{name} ({feature_map.sampling_})" if name == "auto" else name,
             "ours ms": 1e3 * seconds[name],
             "RBFSampler ms": 1e3 * seconds["peer"],
             "ours ns/number": 1e9 * seconds[name] / (len(X) * n_columns),
             "ratio": seconds["peer"] / seconds[name],
-            "our error": kernel_error(own, X[:SAMPLE], bandwidth),
+            "our error": kernel_error(feature_map, X[:SAMPLE], bandwidth),
             "its error": kernel_error(peer, X[:SAMPLE], bandwidth),
         }
 
@@ -99,27 +102,27 @@ def kernel_error(feature_map: Any, X: NDArray[np.float32], bandwidth: float) -> 
     return float(np.sqrt(np.mean(errors[np.triu_indices(len(X), 1)] ** 2)))
 
 
-def blocks(n_inputs: int, args: argparse.Namespace) -> Row:
+def compare_blocks(n_inputs: int, args: argparse.Namespace) -> Row:
     n_rows, n_columns = (2000, 64) if args.quick else (50_000, 1024)
     X = stream(0, "rows").standard_normal((n_rows, n_inputs), dtype=np.float32)
-    own = RandomFourier(bandwidth=10.0, n_components=n_columns, sampling="iid", random_state=0).fit(
-        X
-    )
-    weights = np.ascontiguousarray(own.frequencies_.T, np.float32)
+    fourier = RandomFourier(
+        bandwidth=10.0, n_components=n_columns, sampling="iid", random_state=0
+    ).fit(X)
+    weights = np.ascontiguousarray(fourier.frequencies_.T, np.float32)
     features = np.empty((BLOCK_ROWS, n_columns), np.float32)
     angles = np.empty((BLOCK_ROWS, n_columns // 2), np.float32)
     parts = row_blocks(n_rows, BLOCK_ROWS)
 
-    def computed() -> None:
+    def compute() -> None:
         for a, b in parts:
-            own.compute(X[a:b], features[: b - a])
+            fourier.compute(X[a:b], features[: b - a])
 
-    def multiplied() -> None:
+    def multiply() -> None:
         for a, b in parts:
             np.matmul(X[a:b], weights, out=angles[: b - a])
 
     with one_blas_thread():
-        seconds = interleaved({"ours": computed, "product": multiplied}, args.repeats, before=call)
+        seconds = interleaved({"ours": compute, "product": multiply}, args.repeats, before=call)
     return {
         "rows": n_rows,
         "inputs": n_inputs,
@@ -137,7 +140,7 @@ def main() -> None:
         print_progress(f"{case.n_rows:,} x {case.n_inputs}, {case.n_columns:,} columns")
         title = f"Features of {case.n_inputs} inputs, {case.n_columns:,} columns, "
         report.add(title + f"threads of ours: {thread_count(args.jobs)}", compare(case, args))
-    report.add("Blocks beside the product alone", (blocks(d, args) for d in BLOCK_INPUTS))
+    report.add("Blocks beside the product alone", (compare_blocks(d, args) for d in BLOCK_INPUTS))
     report.close()
 
 

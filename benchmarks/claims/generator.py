@@ -1,11 +1,12 @@
-r"""Time to build the codes of training rows, against the published C++ generator (RB_GEN).
+"""Time to build the codes of training rows, against the published C++ generator (RB_GEN).
 
-The same widths, shifts and threads, the generator from dense rows and from CSR, whichever is
-faster for it. Its arrays are allocated and touched outside its clock, ours inside. Its threads wait
-for more work for a while, beside whatever comes next: each is called again before it is timed, once
-they sleep. All bins are compared.
+Both have the same widths, shifts and number of threads. The generator reads dense rows and CSR. Its
+arrays are allocated and touched before it is timed; our time includes this. OpenMP threads spin for
+a while after a call and would slow down the next one, so each function is called again, after a
+pause, before it is timed. All bins are compared.
 
-RB_GEN is not part of this repository. Get its sources, put this beside them as ``wrap.cpp``::
+RB_GEN is not part of this repository. Get its sources, and put this file next to them as
+``wrap.cpp``::
 
     #include <cmath>
     #include <cstdlib>
@@ -26,9 +27,8 @@ RB_GEN is not part of this repository. Get its sources, put this beside them as 
       X.val = x; X.rowIndex = ri; X.colIndex = ci;
       return fit(R, X, delta, mu, offset, row, col, val); }
 
-and build it with
-``g++ -O3 -march=native -fopenmp -shared -fPIC -fpermissive wrap.cpp common.c -o librb.so``.
-Then name it with ``--library`` or in the environment variable ``RB_GEN_LIBRARY``.
+and build it with ``g++ -O3 -march=native -fopenmp -shared -fPIC -fpermissive wrap.cpp common.c -o
+librb.so``. Then name it with ``--library`` or in the environment variable ``RB_GEN_LIBRARY``.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ from gramless.kernels import Laplacian
 from harness.timing import interleaved, settled
 
 SETS = ("covtype_1vs2_169k", "ijcnn1")
+# Bandwidths in units of a column's standard deviation times sqrt(number of columns).
 FACTORS = (0.5, 1.0, 2.0)
-"""Bandwidths in standard deviations times the root of the number of columns."""
 
 
 class Generator:
-    """RB_GEN's arrays for one set of rows and grids, and its two calls."""
+    """Calls RB_GEN with arrays for one set of rows and grids."""
 
     def __init__(self, library: ctypes.CDLL, X: NDArray[Any], grids: Grids) -> None:
         self.library, self.grids = library, grids
@@ -77,7 +77,7 @@ class Generator:
         self._call("rb_train_csr", (len(self.csr[2]),), self.csr)
 
     def codes(self) -> NDArray[np.int64]:
-        """Return the bins of the last call, as ours are numbered."""
+        """Return the codes of the last call, numbered from 1 like ours."""
         columns = self.columns.reshape(-1, len(self.grids)).T.astype(np.int64)
         return columns - self.offsets[:-1, None].astype(np.int64) + 1
 
@@ -90,7 +90,7 @@ class Generator:
 
 
 def open_library(path: Path, n_threads: int) -> ctypes.CDLL:
-    """Load RB_GEN; OpenMP reads its number of threads when it is loaded."""
+    """Load RB_GEN with a number of threads, which OpenMP reads when it is loaded."""
     os.environ["OMP_NUM_THREADS"] = str(n_threads)
     return ctypes.CDLL(str(path.resolve()))
 
@@ -98,7 +98,7 @@ def open_library(path: Path, n_threads: int) -> ctypes.CDLL:
 def compare(
     name: str, X: NDArray[Any], factor: float, library: ctypes.CDLL, args: argparse.Namespace
 ) -> Row:
-    """Time all three on one set of rows and grids, and compare their bins."""
+    """Time our function and both of RB_GEN's on the same rows and grids, and compare the bins."""
     deviation = X.std(axis=0, dtype=np.float64)
     bandwidth = np.where(deviation > 0, deviation, 1.0) * factor * np.sqrt(X.shape[1])
     grids = Grids.draw(Laplacian(), bandwidth, 8 if args.quick else 64, seed=1)
@@ -144,7 +144,7 @@ def main() -> None:
     args = parse(parser)
     report = Report(args)
     if args.library is None or not args.library.is_file():
-        print_progress("RB_GEN's compiled library is not there: see --help; skipped")
+        print_progress("RB_GEN's compiled library was not found, skipped; see --help")
     else:
         n_threads = thread_count(args.jobs)
         library = open_library(args.library, n_threads)

@@ -1,14 +1,14 @@
-"""Inputs that do not matter, and inputs that matter alike.
+"""Irrelevant inputs, and inputs that all matter equally.
 
-Friedman's first table: five inputs matter, of 50 and of 200, and the noise has a standard deviation
-of 1. The five should have the largest ``relevance_``; the RMSE against the truth is beside that of
-the same model fitted to the five alone.
+In Friedman's first function five inputs matter, of 50 or 200, and the noise has a standard
+deviation of 1. The five should have the largest ``relevance_``. The RMSE against the noise-free
+targets is compared with that of the same model fitted to the five inputs alone.
 
-Where all inputs matter alike, grids that divide a few of them can only lose. Rows are normal, and
-the default is beside ``grids="random"`` on a radial function, on a sum of sines of random
-projections, and on a draw of a Gaussian process of Laplacian kernel. The noise has a tenth of the
-truth's standard deviation; errors are RMSE against the truth, over that deviation. Means over
-random tables.
+If all inputs matter equally, grids that divide only a few of them can only lose. On normal rows the
+default is compared with ``grids="random"`` for a radial function, a sum of sines of random
+projections, and a draw of a Gaussian process with a Laplacian kernel. The noise has a tenth of the
+targets' standard deviation. Errors are RMSE against the noise-free targets, over their standard
+deviation. All figures are means over random tables.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from gramless.datasets import friedman1
 
 Values = NDArray[np.float64]
 
+# Training and test rows with irrelevant inputs, and with equally relevant ones.
 QUICK_TO_GROW, QUICK = (1100, 300), (500, 300)
-"""Training and test rows; only the first are enough for grids to be grown."""
 N_RELEVANT = 5
 NOISE = 0.1
 PROJECTIONS, FREQUENCY = 10, 2.0
 PROCESS_GRIDS, GRIDS_AT_ONCE = 2048, 64
+# In mean distances between rows.
 PROCESS_BANDWIDTH = 1.0
-"""In mean distances between rows."""
+# Larger than all seeds of training rows and models.
 TEST_SEED = 1000
-"""Far from the seeds of training rows and models."""
 
 
 def radial(X: Values, seed: int) -> Values:
@@ -55,11 +55,11 @@ def sines(X: Values, seed: int) -> Values:
 
 
 def process(X: Values, seed: int) -> Values:
-    """Draw a Gaussian process at the rows: a normal weight for every bin of many random grids."""
+    """Draw a Gaussian process at the rows: a normal weight for each bin of many random grids."""
     rng, total = stream(seed, "process"), np.zeros(len(X))
     for k in range(PROCESS_GRIDS // GRIDS_AT_ONCE):
-        own_seed = TEST_SEED * (seed + 1) + k
-        Z = binned_map(X, GRIDS_AT_ONCE, None, PROCESS_BANDWIDTH, own_seed).fit_matrix(X)
+        grid_seed = TEST_SEED * (seed + 1) + k
+        Z = binned_map(X, GRIDS_AT_ONCE, None, PROCESS_BANDWIDTH, grid_seed).fit_matrix(X)
         total += Z.matvec(rng.normal(size=Z.shape[1]))
     return total / np.sqrt(PROCESS_GRIDS // GRIDS_AT_ONCE)
 
@@ -72,7 +72,7 @@ TRUTHS: dict[str, Callable[[Values, int], Values]] = {
 
 
 def irrelevant(n_inputs: int, args: argparse.Namespace) -> Row:
-    """Fit to all inputs and to the five that matter; look where the five stand."""
+    """Fit to all inputs and to the five relevant ones, and rank the five by relevance."""
     n_training, n_test = QUICK_TO_GROW if args.quick else (20_000, 10_000)
     ranks, errors = [], []
     for seed in range(args.repeats):
@@ -100,22 +100,22 @@ def irrelevant(n_inputs: int, args: argparse.Namespace) -> Row:
 
 
 def ranks_of_first(relevance: Values) -> list[int]:
-    """Return the ranks of the inputs that matter, in rising order, 1 for the largest.
+    """Return the ranks of the relevant inputs, in increasing order; 1 is the largest relevance.
 
-    Of equals an input that does not matter comes first.
+    In a tie the irrelevant input ranks first.
     """
     others = relevance[N_RELEVANT:]
-    own = np.sort(relevance[:N_RELEVANT])[::-1]
-    return [k + int((others >= value).sum()) for k, value in enumerate(own, 1)]
+    relevant = np.sort(relevance[:N_RELEVANT])[::-1]
+    return [k + int((others >= value).sum()) for k, value in enumerate(relevant, 1)]
 
 
 def models(seed: int, n_jobs: int | None) -> dict[str, Any]:
-    """Return the default, and one with random grids."""
+    """Return an unfitted default estimator and one with random grids."""
     make = partial(KernelRegressor, random_state=seed, n_jobs=n_jobs)
     return {"default": make(), "random grids": make(grids="random")}
 
 
-def alike(name: str, n_inputs: int, args: argparse.Namespace) -> Row:
+def equally_relevant(name: str, n_inputs: int, args: argparse.Namespace) -> Row:
     n_training, n_test = QUICK if args.quick else (10_000, 5000)
     errors: dict[str, list[float]] = {}
     for seed in range(args.repeats):
@@ -127,9 +127,9 @@ def alike(name: str, n_inputs: int, args: argparse.Namespace) -> Row:
         for kind, model in models(seed, args.jobs).items():
             predicted = model.fit(X[training], y).predict(X[test])
             errors.setdefault(kind, []).append(rmse(predicted, truth[test]) / truth.std())
-        told = ", ".join(f"{kind} {own[-1]:.4f}" for kind, own in errors.items())
-        print_progress(f"{name}, {n_inputs} inputs, seed {seed}: {told}")
-    means = {kind: mean(own) for kind, own in errors.items()}
+        summary = ", ".join(f"{kind} {values[-1]:.4f}" for kind, values in errors.items())
+        print_progress(f"{name}, {n_inputs} inputs, seed {seed}: {summary}")
+    means = {kind: mean(values) for kind, values in errors.items()}
     return {
         "truth": name,
         "inputs": n_inputs,
@@ -155,11 +155,11 @@ def main() -> None:
     report = Report(args)
     many = (8,) if args.quick else (50, 200)
     few = (3,) if args.quick else (5, 10, 20, 40)
-    found = [irrelevant(n_inputs, args) for n_inputs in many]
-    report.add("Five inputs that matter among others, ours and the five alone", found)
+    rows_of_irrelevant = [irrelevant(n_inputs, args) for n_inputs in many]
+    report.add("Five inputs that matter among others, ours and the five alone", rows_of_irrelevant)
     rows = []
     for name in TRUTHS:
-        rows += [alike(name, n_inputs, args) for n_inputs in few]
+        rows += [equally_relevant(name, n_inputs, args) for n_inputs in few]
         report.add(f"All inputs matter alike: {name}", rows[-len(few) :])
     report.add("Geometric mean of the ratios", [summary(rows)])
     report.close()

@@ -1,13 +1,13 @@
-"""Time to a relative objective gap of 1e-4 for L1 fits of smooth losses: ours against others.
+"""Time to a relative objective gap of 1e-4 for L1 fits with smooth losses, compared with peers.
 
-The logistic loss against liblinear (``-s 6``), celer and skglm; the squared hinge loss against
-liblinear (``-s 5``) and scikit-learn's ``LinearSVC``. All minimise ``mean(loss) + alpha |w|_1``
-without an intercept, over the same matrix from zero, for three alphas below the largest that has a
-weight. liblinear gets CSR in its own format, made outside the clock, scikit-learn CSR, celer and
-skglm CSC. The gap is ``(F - F*) / F*`` with F* from a long run of ours; ``F* surely within`` bounds
-how far that is from the minimum, by the dual objective. Each solver's tolerance goes down by
-factors of 3 until the gap is reached; that setting is timed, in turns. A fit that takes longer than
-``--seconds`` has not reached it.
+The logistic loss is compared with liblinear (``-s 6``), celer and skglm, the squared hinge loss
+with liblinear (``-s 5``) and scikit-learn's ``LinearSVC``. All minimise ``mean(loss) + alpha
+|w|_1`` without an intercept, over the same matrix from zero, for three alphas below the largest
+with a non-zero weight. liblinear gets CSR in its own format, converted before it is timed,
+scikit-learn CSR, celer and skglm CSC. The gap is ``(F - F*) / F*`` with F* from a long run of ours;
+``F* surely within`` bounds its distance from the minimum by the dual objective. Each solver's
+tolerance is divided by 3 until the gap is reached; then that setting is timed, in turns. A fit that
+takes longer than ``--seconds`` counts as not having reached the gap.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Time of a path of lasso fits, each to a relative duality gap of 1e-6: ours against others.
+"""Time of a path of lasso fits, each to a relative duality gap of 1e-6, compared with peers.
 
-All minimise ``|Z w - y|^2 / (2 N) + alpha |w|_1`` without an intercept over the same matrix, labels
-as targets, for 20 alphas down from the largest that has a weight, each fit from the one before.
-celer, skglm and scikit-learn's ``lasso_path`` get the matrix as CSC and go their own way down the
-path. The gap is ``(F - D) / (|y|^2 / (2 N))``, for everyone with the dual objective D that this
-script finds from the residual. Each solver's tolerance goes down by factors of 3 until the worst
-gap of the path is reached; that setting is timed, in turns. A path that takes longer than
-``--seconds`` has not reached it.
+All minimise ``|Z w - y|^2 / (2 N) + alpha |w|_1`` without an intercept over the same matrix, with
+labels as targets, for 20 decreasing alphas from the largest with a non-zero weight. Each fit starts
+from the one before. celer, skglm and scikit-learn's ``lasso_path`` get the matrix as CSC and
+compute the path themselves. The gap is ``(F - D) / (|y|^2 / (2 N))``, for all solvers with the dual
+objective D that this script computes from the residual. Each solver's tolerance is divided by 3
+until the largest gap of the path is small enough; then that setting is timed, in turns. A path that
+takes longer than ``--seconds`` counts as not having reached the gap.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def worst_gap(path: AlphaPath, weights: Vector) -> float:
     """Return the largest duality gap of a path, relative to the objective at zero."""
     at_zero = 0.5 * float(np.mean(path.data.targets**2))
     gaps = [
-        problem.value(own) - dual_value(problem, own)
-        for problem, own in zip(path.problems(), weights, strict=True)
+        problem.value(w) - dual_value(problem, w)
+        for problem, w in zip(path.problems(), weights, strict=True)
     ]
     return max(gaps) / at_zero
 

@@ -1,7 +1,8 @@
-"""How long a prediction takes: of one row, and of a large batch.
+"""Prediction time of one row, and of a large batch.
 
-One row: the median and the 99th percentile of single calls of a warm model, of random grids and of
-a default fit to ijcnn1, with smooth kernels beside its grids. Batch: rows a second.
+For one row the tables show the median and the 99th percentile of single calls of a warm model: with
+random grids, and a default fit to ijcnn1, which has grids and smooth kernels. For a batch they show
+rows per second.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from harness.timing import interleaved
 COLUMNS = 20
 TRAINING_ROWS, DEFAULT_ROWS = 200_000, 20_000
 
-Machine = KernelRegressor | KernelClassifier
+Model = KernelRegressor | KernelClassifier
 WARM_CALLS, CALLS = 20, 1000
 
 
-def fitted(n_rows: int, n_grids: int, n_jobs: int | None) -> KernelRegressor:
+def fit_random_grids(n_rows: int, n_grids: int, n_jobs: int | None) -> KernelRegressor:
     print_progress(f"fitting {n_grids} grids to {n_rows:,} rows")
     X, y = made_up(n_rows, COLUMNS)
     model = KernelRegressor(
@@ -50,15 +51,15 @@ def fitted(n_rows: int, n_grids: int, n_jobs: int | None) -> KernelRegressor:
     return model.fit(X, y)
 
 
-def fitted_by_default(data: Dataset, n_jobs: int | None) -> KernelClassifier:
+def fit_default(data: Dataset, n_jobs: int | None) -> KernelClassifier:
     print_progress(f"a default fit to {data.name}")
     rows = slice(0, DEFAULT_ROWS)
     model = KernelClassifier(random_state=0, n_jobs=n_jobs)
     return model.fit(data.X_train[rows], data.y_train[rows])
 
 
-def one_row(what: str, model: Machine, X: NDArray) -> Row:
-    """Time single calls, each on a row of its own that the model has not seen."""
+def time_single_rows(label: str, model: Model, X: NDArray) -> Row:
+    """Time single calls, each with a row that the model has not seen."""
     rows, n_calls = [X[i : i + 1].copy() for i in range(len(X))], len(X)
     for row in rows[:WARM_CALLS]:
         model.predict(row)
@@ -69,7 +70,7 @@ def one_row(what: str, model: Machine, X: NDArray) -> Row:
         seconds[i] = perf_counter() - started
     bins, *smooth = parts_of(model.features_)
     return {
-        "model": what,
+        "model": label,
         "grids": len(bins.n_bins_),
         "smooth features": sum(part.numbers_per_row for part in smooth),
         "inputs": X.shape[1],
@@ -81,7 +82,7 @@ def one_row(what: str, model: Machine, X: NDArray) -> Row:
     }
 
 
-def batch(model: KernelRegressor, n_rows: int, args: argparse.Namespace) -> Row:
+def time_batch(model: KernelRegressor, n_rows: int, args: argparse.Namespace) -> Row:
     X = made_up(n_rows, COLUMNS)[0]
     seconds = interleaved({"predict": lambda: model.predict(X)}, args.repeats)["predict"]
     return {
@@ -99,16 +100,16 @@ def main() -> None:
     report = Report(args)
     n_training, n_rows = (2000, 5000) if args.quick else (TRAINING_ROWS, 1_000_000)
     grids = (32, 8) if args.quick else (512, 64)
-    model = fitted(n_training, grids[0], args.jobs)
+    model = fit_random_grids(n_training, grids[0], args.jobs)
     n_calls = 50 if args.quick else CALLS
     new = made_up(TRAINING_ROWS + n_calls, COLUMNS)[0][TRAINING_ROWS:]
-    rows = [one_row("random grids", model, new)]
+    rows = [time_single_rows("random grids", model, new)]
     for data in load_sets(["ijcnn1"], args):
         new = np.asarray(data.X_test[:n_calls])
-        rows.append(one_row("default, ijcnn1", fitted_by_default(data, args.jobs), new))
+        rows.append(time_single_rows("default, ijcnn1", fit_default(data, args.jobs), new))
     report.add("One row at a time", rows)
-    model = fitted(n_training, grids[1], args.jobs)
-    report.add("A batch", [batch(model, n_rows, args)])
+    model = fit_random_grids(n_training, grids[1], args.jobs)
+    report.add("A batch", [time_batch(model, n_rows, args)])
     report.close()
 
 

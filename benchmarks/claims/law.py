@@ -1,13 +1,12 @@
-"""Coordinate descent with many steps at once: measured speed-ups against the law, RB16's eq. 29.
+"""Coordinate descent with simultaneous steps: measured speed-ups and the law, RB16's eq. 29.
 
-``mean(loss) + alpha |w|_1`` with the squared and the squared hinge loss, over the random bins of at
-most 10,000 rows, and over random Fourier features ``sqrt(2/m) cos(Xw + b)`` of at most 2,000 of
-them. ``RandomDescent`` takes tau steps at once until the gap ``(F - F*) / F*`` is 1e-3, with F*
-from a long run. An epoch is as many updates as there are columns; the gap is looked at ten times an
-epoch, and between two looks its logarithm is taken for linear. The speed-up is that in steps:
-``tau * epochs(1) / epochs(tau)``. The law has R, the non-zeros of a row, and D columns:
-``tau / (1 + (R - 1)(tau - 1) / (D - 1))``; Fourier features have R = D. Medians of several
-seeds.
+The objective is ``mean(loss) + alpha |w|_1`` with the squared or the squared hinge loss, over
+random bins of at most 10,000 rows, and over random Fourier features ``sqrt(2/m) cos(Xw + b)`` of at
+most 2,000 of them. ``RandomDescent`` takes tau simultaneous steps until the gap ``(F - F*) / F*``
+is 1e-3, with F* from a long run. An epoch has as many updates as there are columns. The gap is
+computed ten times per epoch, and its logarithm is interpolated linearly. The speed-up counts steps:
+``tau * epochs(1) / epochs(tau)``. With R non-zeros per row and D columns the law is ``tau / (1 + (R
+- 1)(tau - 1) / (D - 1))``; Fourier features have R = D. Figures are medians over several seeds.
 """
 
 from __future__ import annotations
@@ -52,16 +51,16 @@ LOSSES = (Squared(), SquaredHinge())
 ALPHA = 1e-4
 ROWS, GRIDS = 10_000, 64
 FOURIER_ROWS, FOURIER_FEATURES = 2000, 64
-MAX_AT_ONCE = 1024
+MAX_SIMULTANEOUS = 1024
 GAP = 1e-3
+# The epochs of L1 problems vary by a fifth from seed to seed.
 SEEDS = {"bins": 9, "fourier": 3}
-"""With one seed the epochs of L1 problems vary by a fifth."""
 CLAIMED_RATIO = 0.7
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A problem, what its features are called, and its columns."""
+    """A problem, the names of its data set and features, and its stored columns."""
 
     data_set: str
     features: str
@@ -79,14 +78,14 @@ class Setting:
             "columns": columns,
         }
 
-    def law(self, at_once: int) -> float:
-        """Return what RB16's equation 29 says of so many steps at once."""
+    def law(self, tau: int) -> float:
+        """Return the speed-up of simultaneous steps by RB16's equation 29."""
         n_columns = self.problem.matrix.shape[1]
-        return law_of_speedup(at_once, self.stored.max_nonzeros, n_columns)
+        return law_of_speedup(tau, self.stored.max_nonzeros, n_columns)
 
-    def epochs(self, best: float, at_once: int, seed: int) -> float:
-        """Return the epochs to the gap; NaN if they are too many."""
-        return epochs_to_gap(self.problem, self.stored, best, GAP, at_once, seed)[0]
+    def epochs(self, best: float, tau: int, seed: int) -> float:
+        """Return the number of epochs to the gap, or NaN if there are too many."""
+        return epochs_to_gap(self.problem, self.stored, best, GAP, tau, seed)[0]
 
 
 def binned(data: Dataset, args: argparse.Namespace) -> BinnedMatrix:
@@ -95,7 +94,7 @@ def binned(data: Dataset, args: argparse.Namespace) -> BinnedMatrix:
 
 
 def fourier(data: Dataset, args: argparse.Namespace) -> DenseMatrix:
-    """Draw features of a Gaussian kernel, of the bandwidth that the bins have."""
+    """Draw features of a Gaussian kernel with the same bandwidth as the bins."""
     X, rng = data.X_train[:FOURIER_ROWS], stream(0, "fourier")
     n_features = 8 if args.quick else FOURIER_FEATURES
     bandwidth = np.broadcast_to(bandwidths(data.X_train), X.shape[1])
@@ -117,18 +116,20 @@ def settings(data: Dataset, args: argparse.Namespace) -> Iterator[Setting]:
 
 
 def speed_ups(setting: Setting, args: argparse.Namespace) -> list[Row]:
-    """Measure the epochs for 1, 2, 4, ... steps at once, several runs side by side."""
+    """Measure the epochs for 1, 2, 4, ... simultaneous steps; runs are distributed over threads."""
     best = LONG_RUN.solve(setting.problem).history[-1]["objective"]
-    most = min(MAX_AT_ONCE, setting.problem.matrix.shape[1])
-    at_once = [2**k for k in range(most.bit_length())]
+    max_simultaneous = min(MAX_SIMULTANEOUS, setting.problem.matrix.shape[1])
+    all_tau = [2**k for k in range(max_simultaneous.bit_length())]
     seeds = range(1 if args.quick else SEEDS[setting.features])
-    # The slowest first: no thread is left alone with it.
-    runs = [(tau, seed) for tau in at_once[::-1] for seed in seeds]
+    # The slowest runs first, so that the threads end at about the same time.
+    runs = [(tau, seed) for tau in all_tau[::-1] for seed in seeds]
     epochs_of = map_blocks(partial(setting.epochs, best), runs, args.jobs)
-    found = np.reshape(epochs_of, (len(at_once), len(seeds)))[::-1]
-    medians = [None if np.isnan(own).any() else float(np.median(own)) for own in found]
+    epochs_by_seed = np.reshape(epochs_of, (len(all_tau), len(seeds)))[::-1]
+    medians = [
+        None if np.isnan(values).any() else float(np.median(values)) for values in epochs_by_seed
+    ]
     rows = []
-    for tau, epochs in zip(at_once, medians, strict=True):
+    for tau, epochs in zip(all_tau, medians, strict=True):
         speed_up = tau * medians[0] / epochs if medians[0] and epochs else None
         rows.append(
             {
@@ -145,19 +146,19 @@ def speed_ups(setting: Setting, args: argparse.Namespace) -> list[Row]:
 
 
 def extremes(rows: list[Row]) -> list[Row]:
-    """Return each setting's lowest share of the law and largest speed-up; the claim is of bins."""
+    """Return each setting's lowest share of the law and largest speed-up; the claim is for bins."""
     names = ("data set", "features", "loss")
     summary = []
     for key in dict.fromkeys(tuple(row[name] for name in names) for row in rows):
-        own = [r for r in rows if tuple(r[name] for name in names) == key and r["speed-up"]]
-        lowest = min(own, key=lambda row: row["speed-up / law"], default=None)
+        reached = [r for r in rows if tuple(r[name] for name in names) == key and r["speed-up"]]
+        lowest = min(reached, key=lambda row: row["speed-up / law"], default=None)
         share = lowest["speed-up / law"] if lowest else None
         summary.append(
             {
                 **dict(zip(names, key, strict=True)),
                 "lowest speed-up / law": share,
                 "at tau": lowest["tau"] if lowest else None,
-                "largest speed-up": max((row["speed-up"] for row in own), default=None),
+                "largest speed-up": max((row["speed-up"] for row in reached), default=None),
                 "claim met": share >= CLAIMED_RATIO if share and "bins" in key else None,
             }
         )
@@ -174,10 +175,12 @@ def draw(rows: list[Row], path: Path) -> None:
     panels = figure.subplots(1, len(sets), sharey=True, squeeze=False)[0]
     for name, ax in zip(sets, panels, strict=True):
         for features, colour in (("bins", "#1b6ca8"), ("fourier", "#d1495b")):
-            own = [r for r in rows if r["data set"] == name and r["features"] == features]
-            tau = [row["tau"] for row in own]
-            ax.loglog(tau, [row["law"] for row in own], "-", color=colour, label=f"{features}, law")
-            measured = [row["speed-up"] or np.nan for row in own]
+            points = [r for r in rows if r["data set"] == name and r["features"] == features]
+            tau = [row["tau"] for row in points]
+            ax.loglog(
+                tau, [row["law"] for row in points], "-", color=colour, label=f"{features}, law"
+            )
+            measured = [row["speed-up"] or np.nan for row in points]
             ax.loglog(tau, measured, "o", color=colour, ms=4, label=f"{features}, measured")
         ax.set(xlabel="steps at once", title=name)
         ax.grid(alpha=0.3, which="major")
@@ -191,16 +194,16 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, help="draw the curves into this file")
     args = parse(parser)
     report = Report(args)
-    found: list[Row] = []
+    rows: list[Row] = []
     for data in load_sets(args.only, args):
         for setting in settings(part_of(data, ROWS, 1), args):
             print_progress(f"{data.name}, {setting.features}, {setting.problem.loss.name}")
-            found.extend(speed_ups(setting, args))
-    report.add(f"Speed-up in steps to a gap of {GAP:g}, alpha {ALPHA:g}", found)
-    report.add(f"The claim for bins: never below {CLAIMED_RATIO} of the law", extremes(found))
+            rows.extend(speed_ups(setting, args))
+    report.add(f"Speed-up in steps to a gap of {GAP:g}, alpha {ALPHA:g}", rows)
+    report.add(f"The claim for bins: never below {CLAIMED_RATIO} of the law", extremes(rows))
     report.close()
     if args.picture:
-        draw(found, args.picture)
+        draw(rows, args.picture)
 
 
 if __name__ == "__main__":

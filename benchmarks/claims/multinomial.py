@@ -1,14 +1,15 @@
-"""Time to a relative objective gap of 1e-4 for the multinomial loss, and what the loss is good for.
+"""Time to a relative objective gap of 1e-4 for the multinomial loss, and its test error.
 
-``NewtonCG`` against scikit-learn's ``LogisticRegression`` with lbfgs: both minimise
+``NewtonCG`` is compared with scikit-learn's ``LogisticRegression`` with lbfgs. Both minimise
 ``mean(loss) + alpha/2 |W|^2`` without an intercept, over the same matrix from zero; scikit-learn
-gets it as CSR, and ``C = 1 / (alpha N)``. The gap is ``(F - F*) / F*`` with F* from a long run of
-ours. Each solver's tolerance goes down by factors of 3 until the gap is reached, then halfway back
-to within 15 % of the loosest that does; that setting is timed, in turns. A fit that takes
-longer than ``--seconds`` has not reached it.
+gets CSR, and ``C = 1 / (alpha N)``. The gap is ``(F - F*) / F*`` with F* from a long run of ours.
+Each solver's tolerance is divided by 3 until the gap is reached, and then increased to within 15 %
+of the loosest sufficient one; that setting is timed, in turns. A fit that takes longer than
+``--seconds`` counts as not having reached the gap.
 
-The second table has test errors of the multinomial fit and of squares, one class against the rest,
-over the same matrix; alpha of each had the least error on a fifth of the training rows, held back.
+The second table has test errors of the multinomial fit and of least squares, one class against the
+rest, over the same matrix. Each has the alpha with the smallest error on a fifth of the training
+rows.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ MAX_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Binned:
-    """A data set's matrices, and the classes as -1 and 1, one column each."""
+    """A data set's matrices and labels; ``targets`` has a column of -1 and 1 for each class."""
 
     training: BinnedMatrix
     test: BinnedMatrix
@@ -107,15 +108,17 @@ def compare(name: str, binned: Binned, args: argparse.Namespace) -> Iterator[Row
             }
 
 
-def judge(name: str, binned: Binned, loss: Loss, args: argparse.Namespace) -> Row:
-    """Choose alpha on rows held back, fit all rows, and count the wrong test rows."""
+def evaluate(name: str, binned: Binned, loss: Loss, args: argparse.Namespace) -> Row:
+    """Select alpha on validation rows, fit all training rows, and compute the test error."""
     kind = NewtonCG if isinstance(loss, Multinomial) else ConjugateGradient
     solver = kind(tol=SOLVE_TOLERANCE, max_iter=MAX_ITERATIONS, n_jobs=args.jobs)
 
-    def wrong(responses: Vector, rows: NDArray[np.intp]) -> float:
+    def error_rate(responses: Vector, rows: NDArray[np.intp]) -> float:
         return float(np.mean(responses.argmax(axis=1) != binned.labels[rows]))
 
-    alpha, held_back = choose_alpha(solver, loss, binned.training, binned.targets, CHOICES, wrong)
+    alpha, validation_error = choose_alpha(
+        solver, loss, binned.training, binned.targets, CHOICES, error_rate
+    )
     started = perf_counter()
     fitted = solver.solve(Problem(binned.training, binned.targets, L2(alpha), loss))
     seconds = perf_counter() - started
@@ -124,7 +127,7 @@ def judge(name: str, binned: Binned, loss: Loss, args: argparse.Namespace) -> Ro
         "data set": name,
         "loss": loss.name,
         "alpha": alpha,
-        "error held back": held_back,
+        "error held back": validation_error,
         "test error": float(np.mean(predicted != binned.test_labels)),
         "fit s": seconds,
     }
@@ -140,7 +143,7 @@ def main() -> None:
     for data in load_sets(args.only, args):
         part = part_of(data, args.rows or len(data.y_train), len(data.y_test))
         binned = Binned.of(part, 16 if args.quick else GRIDS, args.jobs)
-        errors += [judge(data.name, binned, loss, args) for loss in (Multinomial(), Squared())]
+        errors += [evaluate(data.name, binned, loss, args) for loss in (Multinomial(), Squared())]
         times += compare(data.name, binned, args)
     threads = thread_count(args.jobs)
     report.add(f"Time to a relative gap of {GAP:g}, threads of ours: {threads}", times)

@@ -1,9 +1,9 @@
 """Errors on small tables whose targets do not depend on the inputs, over those of the mean.
 
-Tables of 5 to 60 rows and four inputs: normal, with heavy tails (Student's t with 1.5 degrees of
-freedom), categories, or both. Rows have no weights, ten rows have all the weight, or ten rows have
-a thousand times the weight of the others. Ratios are those of root mean squared errors of 500 new
-rows, with the weighted mean of the training targets as the other prediction.
+Tables have 5 to 60 rows and four inputs: normal, with heavy tails (Student's t with 1.5 degrees of
+freedom), categorical, or mixed. Rows have no weights, ten rows have all the weight, or ten rows
+have a thousand times the weight of the others. Ratios compare the root mean squared error on 500
+new rows with that of the weighted mean of the training targets.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from gramless import KernelRegressor
 
 ROWS = (5, 8, 10, 15, 20, 30, 45, 60)
 INPUTS = ("normal", "heavy-tailed", "categorical", "mixed")
+# The weight of all rows except ten, whose weight is 1.
 WEIGHTS = {"none": 1.0, "ten rows": 0.0, "mostly ten rows": 1e-3}
-"""The weight of all rows but ten."""
 N_WEIGHTED, N_NEW, N_COLUMNS = 10, 500, 4
 
 

@@ -1,11 +1,11 @@
-"""Nyström features and ridge regression: ours against scikit-learn's, at equal landmarks.
+"""Nyström features and ridge regression, compared with scikit-learn's with as many landmarks.
 
-The same Gaussian kernel, bandwidth (half the median distance between standardised rows), number of
-uniform landmarks and alpha, no intercept, labels as numbers. scikit-learn's ``Nystroem`` and
-``Ridge`` get the rows once as float64 and once as float32. Each repeat draws other landmarks, the
-same ones for all; ours and theirs take turns. Ours is solved as ``solver="auto"`` does, and once
-more directly. Errors are RMSE over the targets' standard deviation on the test rows, and their
-ratios those of the same landmarks: means over repeats. Seconds are medians.
+Both have the same Gaussian kernel, bandwidth (half the median distance between standardised rows),
+number of uniformly sampled landmarks and alpha, no intercept, and labels as numbers. scikit-learn's
+``Nystroem`` and ``Ridge`` get the rows as float64 and as float32. Each repeat draws new landmarks,
+the same for all methods, and methods take turns. Ours is solved with ``solver="auto"``, and also
+directly. Errors are RMSE on the test rows over the targets' standard deviation; their ratios
+compare the same landmarks. Both are means over repeats. Seconds are medians.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ from harness.data_sets import Dataset
 SETS = ("ijcnn1",)
 LANDMARKS = (1000, 4000)
 ALPHA = 1e-6
+# Tolerance of conjugate gradients: a tenth of the estimators' default.
 TOL = 1e-3
-"""Of conjugate gradients: a tenth of the estimators' default."""
+# In median distances between rows.
 BANDWIDTH = 0.5
-"""In median distances between rows."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Table:
 
 @dataclass
 class Contender:
-    """A way to fit and predict, and what it took so far."""
+    """A method, with the errors and times of its runs so far."""
 
     table: Table
     n_landmarks: int
@@ -90,7 +90,7 @@ class Contender:
     columns: int = 0
 
     def run(self, seed: int) -> None:
-        """Fit and predict once, and keep what it took."""
+        """Fit and predict once, and record the error and the times."""
         started = perf_counter()
         model = self.fit(seed)
         fitted = perf_counter()
@@ -108,10 +108,10 @@ class Contender:
 
 
 class Ours(Contender):
-    """Our features, with the solver that ``"auto"`` takes."""
+    """Our features, with the solver that ``"auto"`` selects."""
 
     solver = "auto"
-    taken = "-"
+    solver_name = "-"
 
     def fit(self, seed: int) -> Any:
         features = Nystrom(
@@ -125,7 +125,7 @@ class Ours(Contender):
         solver, reason = choose_solver(
             self.solver, tol=TOL, max_iter=200, n_jobs=self.n_jobs, matrix=problem.matrix
         )
-        self.taken = reason.split(":")[0].split(",")[0]
+        self.solver_name = reason.split(":")[0].split(",")[0]
         return features, solver.solve(problem).weights
 
     def predict(self, model: Any) -> NDArray[Any]:
@@ -135,13 +135,13 @@ class Ours(Contender):
 
 
 class Direct(Ours):
-    """Our features and the Gram matrix of their columns, factorised."""
+    """Our features, solved by Cholesky factorisation of the Gram matrix of their columns."""
 
     solver = "cholesky"
 
 
 class Theirs(Contender):
-    """scikit-learn's features and ridge regression, rows in float64."""
+    """scikit-learn's features and ridge regression, with float64 rows."""
 
     dtype: type = np.float64
 
@@ -151,7 +151,7 @@ class Theirs(Contender):
         ridge = Ridge(alpha=ALPHA * len(self.table.y), fit_intercept=False)
         self.columns = self.n_landmarks
         X, y = (part.astype(self.dtype) for part in (self.table.X, self.table.y))
-        # Of the rows that it is fitted to it looks at its landmarks alone: here they are all.
+        # Nystroem uses only its landmarks in fit: here they are all the rows that it gets.
         features.fit(X[drawn_landmarks(len(y), self.n_landmarks, seed)])
         ridge.fit(features.transform(X), y)
         return make_pipeline(features, ridge)
@@ -162,18 +162,18 @@ class Theirs(Contender):
 
 
 def drawn_landmarks(n_rows: int, n_landmarks: int, seed: int) -> NDArray[np.intp]:
-    """Return the rows that ours takes as landmarks."""
+    """Return the indices of the rows that our features use as landmarks."""
     return stream(seed, "landmarks").permutation(n_rows)[:n_landmarks]
 
 
 class TheirsInSingle(Theirs):
-    """The same, rows in float32."""
+    """scikit-learn's features and ridge regression, with float32 rows."""
 
     dtype = np.float32
 
 
 def compare(data: Dataset, n_landmarks: int, args: argparse.Namespace) -> Iterator[Row]:
-    """Run all contenders in turns."""
+    """Run all methods in turns."""
     kinds = {
         "ours": Ours,
         "ours, direct": Direct,
@@ -184,29 +184,29 @@ def compare(data: Dataset, n_landmarks: int, args: argparse.Namespace) -> Iterat
     table = Table.of(data)
     for kind in kinds.values():
         kind(small, 50, args.jobs).run(seed=0)
-    found = {name: kind(table, n_landmarks, args.jobs) for name, kind in kinds.items()}
+    contenders = {name: kind(table, n_landmarks, args.jobs) for name, kind in kinds.items()}
     for repeat in range(args.repeats):
-        for name in list(found)[:: -1 if repeat % 2 else 1]:
-            found[name].run(seed=repeat)
-            print_progress(
-                f"{data.name}, {n_landmarks} landmarks, {name}: {found[name].fit_seconds[-1]:.3g} s"
-            )
-    ours = found["ours"]
-    for name, own in found.items():
+        for name in list(contenders)[:: -1 if repeat % 2 else 1]:
+            contenders[name].run(seed=repeat)
+            seconds = contenders[name].fit_seconds[-1]
+            print_progress(f"{data.name}, {n_landmarks} landmarks, {name}: {seconds:.3g} s")
+    ours = contenders["ours"]
+    for name, contender in contenders.items():
         yield {
             "data set": data.name,
             "rows": len(table.y),
             "inputs": table.X.shape[1],
             "landmarks": n_landmarks,
             "method": name,
-            "solver": getattr(own, "taken", "-"),
-            "columns": own.columns,
-            "error": fmean(own.errors),
-            "error ratio": fmean(np.divide(own.errors, ours.errors)),
-            "fit s": median(own.fit_seconds),
-            "times ours": median(own.fit_seconds) / median(ours.fit_seconds),
-            "predict s": median(own.predict_seconds),
-            "times ours to predict": median(own.predict_seconds) / median(ours.predict_seconds),
+            "solver": getattr(contender, "solver_name", "-"),
+            "columns": contender.columns,
+            "error": fmean(contender.errors),
+            "error ratio": fmean(np.divide(contender.errors, ours.errors)),
+            "fit s": median(contender.fit_seconds),
+            "times ours": median(contender.fit_seconds) / median(ours.fit_seconds),
+            "predict s": median(contender.predict_seconds),
+            "times ours to predict": median(contender.predict_seconds)
+            / median(ours.predict_seconds),
         }
 
 

@@ -1,8 +1,9 @@
-"""Deviances of counts and amounts beside LightGBM, histogram trees and linear models, same losses.
+"""Deviances of counts and amounts, compared with LightGBM, histogram trees and linear models.
 
-Nothing is given but the loss and the seed; LightGBM and scikit-learn's trees have up to 1,000
-trees, a learning rate of 0.1, and stop early. Three quarters of a table are fitted. ``squares s``
-is the time of our fit with the squared loss. ``randhie``, visits to doctors, is of statsmodels.
+All methods have the same loss. Ours has no other parameters than the loss and the seed. LightGBM
+and scikit-learn's histogram trees have at most 1,000 trees, a learning rate of 0.1, and early
+stopping. Three quarters of a table are fitted. ``squares s`` is the time of our fit with the
+squared loss. ``randhie``, visits to doctors, comes with statsmodels.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ REAL = {
     "cpu_act": "poisson",
 }
 MAX_ROWS = 20_000
-LEAST = 1e-9
-"""Predictions of methods without a log link count as so much of the mean at least."""
+# Lower limit of predictions as a share of the mean, for methods without a log link.
+MIN_PREDICTION = 1e-9
 
 Array = NDArray[Any]
 Table = tuple[str, str, Array, Array]
 
 
 def made_up(n_rows: int) -> Iterator[Table]:
-    """Yield counts of small, medium and large means, amounts, and sums of claims."""
+    """Yield counts with small, medium and large means, amounts, and sums of claims."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (n_rows, 8))
     log_mean = 1.2 * np.sin(3 * X[:, 0]) * X[:, 1] + X[:, 2] + 0.5 * (X[:, 3] > 0) * X[:, 4]
@@ -78,7 +79,7 @@ def tables(args: Any) -> Iterator[Table]:
 def deviance(loss: str, y: Array, predicted: Array) -> float:
     from sklearn.metrics import mean_tweedie_deviance
 
-    predicted = np.maximum(predicted, LEAST * y.mean())
+    predicted = np.maximum(predicted, MIN_PREDICTION * y.mean())
     return float(mean_tweedie_deviance(y, predicted, power=POWERS[loss]))
 
 
@@ -89,8 +90,10 @@ def lightgbm(loss: str, X: Array, y: Array, n_jobs: int | None) -> Any:
 def histogram_trees(loss: str, X: Array, y: Array, n_jobs: int | None) -> Any:
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    own = "poisson" if loss == "tweedie" else loss
-    return HistGradientBoostingRegressor(loss=own, max_iter=1000, early_stopping=True).fit(X, y)
+    peer_loss = "poisson" if loss == "tweedie" else loss
+    return HistGradientBoostingRegressor(loss=peer_loss, max_iter=1000, early_stopping=True).fit(
+        X, y
+    )
 
 
 def linear(loss: str, X: Array, y: Array, n_jobs: int | None) -> Any:
@@ -111,27 +114,33 @@ PEERS: dict[str, Callable[..., Any]] = {
 
 def compare(table: Table, repeats: int, n_jobs: int | None) -> Row:
     name, loss, X, y = table
-    found: dict[str, list[float]] = {key: [] for key in ("gramless", "s", "squares s", *PEERS)}
+    measurements: dict[str, list[float]] = {
+        key: [] for key in ("gramless", "s", "squares s", *PEERS)
+    }
     for seed in range(repeats):
         order = np.random.default_rng(seed).permutation(len(y))
         train, test = np.split(order, [int(0.75 * len(y))])
-        for key, own in (("s", loss), ("squares s", "squared")):
+        for key, our_loss in (("s", loss), ("squares s", "squared")):
             started = perf_counter()
-            model = KernelRegressor(loss=own, random_state=seed, n_jobs=n_jobs)
+            model = KernelRegressor(loss=our_loss, random_state=seed, n_jobs=n_jobs)
             model.fit(X[train], y[train])
-            found[key].append(perf_counter() - started)
-            if own == loss:
-                found["gramless"].append(deviance(loss, y[test], model.predict(X[test])))
+            measurements[key].append(perf_counter() - started)
+            if our_loss == loss:
+                measurements["gramless"].append(deviance(loss, y[test], model.predict(X[test])))
         for peer, fit in PEERS.items():
             try:
                 model = fit(loss, X[train], y[train], n_jobs)
             except ImportError:
                 continue
-            found[peer].append(deviance(loss, y[test], model.predict(X[test])))
-    told = {key: mean(values) if values else None for key, values in found.items()}
-    beside = told["lightgbm"]
-    ratio = told["gramless"] / beside if told["gramless"] is not None and beside else None
-    return {"table": name, "loss": loss, "rows": len(y), **told, "ratio": ratio}
+            measurements[peer].append(deviance(loss, y[test], model.predict(X[test])))
+    averages = {key: mean(values) if values else None for key, values in measurements.items()}
+    of_lightgbm = averages["lightgbm"]
+    ratio = (
+        averages["gramless"] / of_lightgbm
+        if averages["gramless"] is not None and of_lightgbm
+        else None
+    )
+    return {"table": name, "loss": loss, "rows": len(y), **averages, "ratio": ratio}
 
 
 def main() -> None:
@@ -141,11 +150,11 @@ def main() -> None:
         rows.append(compare(table, args.repeats, args.jobs))
         report.add(table[0], rows[-1:])
     report.add("All tables: mean deviance of the test rows", rows)
-    told = {
+    summary = {
         **summary_of_ratios(rows),
         "time over squares": geometric_mean([row["s"] / row["squares s"] for row in rows]),
     }
-    report.add("Beside LightGBM", [told])
+    report.add("Beside LightGBM", [summary])
     report.close()
 
 

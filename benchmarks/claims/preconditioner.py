@@ -1,9 +1,9 @@
-"""Conjugate gradients on Gaussian Fourier features: what each preconditioner saves.
+"""Conjugate gradients on Gaussian Fourier features: the iterations that preconditioners save.
 
-Ridge regression from zero weights to a relative gap of 1e-4, ``(F - F*) / F*`` with F* from the
-direct solution, which is timed too: Gram matrix and factor. A run that records the objective
-finds the iteration; another, stopped there, is timed, its preconditioner included. Features are
-stored. The bandwidth is half of the median distance between rows.
+Ridge regression is solved from zero weights to a relative gap of 1e-4, ``(F - F*) / F*`` with F*
+from the direct solution, which is timed too (Gram matrix and factorisation). A run that records the
+objective determines the number of iterations; another run of that length is timed, including its
+preconditioner. Features are stored. The bandwidth is half of the median distance between rows.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ PRECONDITIONERS: dict[str, Preconditioner] = {
 
 
 def data_sets(args: argparse.Namespace) -> Iterator[Dataset]:
-    """Load the data sets, and make one up."""
+    """Yield the data sets and a generated one."""
     for known in load_sets(args.only, args):
         yield part_of(known, args.rows, 0)
     X, y = made_up(args.rows, 5)
@@ -66,7 +66,7 @@ def data_sets(args: argparse.Namespace) -> Iterator[Dataset]:
 
 
 def problems(data: Dataset, args: argparse.Namespace) -> Iterator[Problem]:
-    """Compute the features once, and store them."""
+    """Yield problems with the same stored features."""
     X, y = rows_to_time(data) if data.name != MADE_UP else (data.X_train, data.y_train)
     rows = Scaler.fit("standard", X).rows(np.asarray(X, np.float32))
     fourier = RandomFourier(
@@ -81,11 +81,11 @@ def problems(data: Dataset, args: argparse.Namespace) -> Iterator[Problem]:
 
 
 def iterations(preconditioner: Preconditioner, problem: Problem, best: float) -> int:
-    """Return the iterations to the gap, or as many as are allowed."""
+    """Return the number of iterations to the gap, or the largest number allowed."""
     n_iter = FIRST_ITERATIONS
     while True:
-        found = solve(preconditioner, n_iter, problem, None).history
-        near = [k for k, entry in enumerate(found) if entry["objective"] - best <= GAP * best]
+        history = solve(preconditioner, n_iter, problem, None).history
+        near = [k for k, entry in enumerate(history) if entry["objective"] - best <= GAP * best]
         if near or n_iter == MAX_ITERATIONS:
             return near[0] if near else n_iter
         n_iter = min(4 * n_iter, MAX_ITERATIONS)
@@ -94,18 +94,20 @@ def iterations(preconditioner: Preconditioner, problem: Problem, best: float) ->
 def solve(
     preconditioner: Preconditioner, n_iter: int, problem: Problem, n_jobs: int | None
 ) -> Solution:
-    """Make so many iterations."""
     return ConjugateGradient(preconditioner, tol=0.0, max_iter=n_iter, n_jobs=n_jobs).solve(problem)
 
 
 def compare(name: str, problem: Problem, args: argparse.Namespace) -> Iterator[Row]:
-    """Find each preconditioner's iteration, then time them and the direct solution in turns."""
+    """Find each preconditioner's iterations, then time them and the direct solution in turns."""
     direct = Cholesky(n_jobs=args.jobs)
     best = problem.value(direct.solve(problem).weights)
-    counts = {label: iterations(own, problem, best) for label, own in PRECONDITIONERS.items()}
+    counts = {
+        label: iterations(preconditioner, problem, best)
+        for label, preconditioner in PRECONDITIONERS.items()
+    }
     runs: dict[str, Callable[[], Solution]] = {"direct": partial(direct.solve, problem)}
-    for label, own in PRECONDITIONERS.items():
-        runs[label] = partial(solve, own, counts[label], problem, args.jobs)
+    for label, preconditioner in PRECONDITIONERS.items():
+        runs[label] = partial(solve, preconditioner, counts[label], problem, args.jobs)
     gaps = {label: (problem.value(run().weights) - best) / best for label, run in runs.items()}
     seconds = interleaved(runs, args.repeats, warm_up=False)
     for label in runs:

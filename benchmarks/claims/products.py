@@ -1,8 +1,8 @@
-"""Products with the binned matrix and its transpose, against SciPy's CSR.
+"""Products with the binned matrix and its transpose, compared with SciPy's CSR.
 
-SciPy holds float64 values and int32 indices; for the transpose the faster of ``csr.T @ v`` and a
-stored CSR of the transpose counts. Ours runs on ``--jobs`` threads, SciPy on the one it has. The
-bandwidth is a quarter of the mean distance between rows.
+SciPy stores float64 values and int32 indices. For the transpose the faster of ``csr.T @ v`` and a
+stored CSR of the transpose is shown. Ours uses ``--jobs`` threads, SciPy one. The bandwidth is a
+quarter of the mean distance between rows.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ SETS = ("covtype_1vs2_169k", "ijcnn1")
 MADE_UP = "made-up"
 GRIDS = 256
 OUTPUTS = (1, 10)
+# Per non-zero: a value and an index in the matrix and in its stored transpose.
 _SCIPY_BYTES = 2 * 12
-"""A non-zero of the matrix and of its stored transpose."""
 
 
-def affordable_grids(n_rows: int, wanted: int, n_outputs: int) -> int:
-    """Halve the grids until SciPy's matrices take at most half of the free memory.
+def affordable_grids(n_rows: int, max_grids: int, n_outputs: int) -> int:
+    """Halve the number of grids until SciPy's matrices take at most half of the free memory.
 
-    Its conversion to the stored transpose needs no more than the two themselves.
+    The conversion to the stored transpose needs no more memory than both matrices.
     """
-    n_grids = wanted
-    beside = 6 * 8 * n_outputs * n_rows
-    while n_grids > 8 and _SCIPY_BYTES * n_rows * n_grids + beside > large_array_budget():
+    n_grids = max_grids
+    operand_bytes = 6 * 8 * n_outputs * n_rows
+    while n_grids > 8 and _SCIPY_BYTES * n_rows * n_grids + operand_bytes > large_array_budget():
         n_grids //= 2
     return n_grids
 
@@ -62,7 +62,7 @@ def operands(matrix: BinnedMatrix, n_outputs: int) -> tuple[Vector, Vector]:
 
 
 def compare(name: str, matrix: BinnedMatrix, repeats: int) -> Iterator[Row]:
-    """Time both products with one and with ten columns, and compare their results."""
+    """Time both products with one and with ten columns, and compare the results."""
     csr = scipy_csr(matrix)
     transpose = csr.T
     stored = transpose.tocsr()
@@ -106,10 +106,12 @@ def tables(args: argparse.Namespace) -> Iterator[tuple[str, Any]]:
 
 def rows_of(args: argparse.Namespace) -> Iterator[Row]:
     for name, X in tables(args):
-        wanted = 8 if args.quick else GRIDS
-        n_grids = affordable_grids(len(X), wanted, max(OUTPUTS))
-        if n_grids < wanted:
-            print_progress(f"{name}: SciPy's matrices leave room for {n_grids} grids, not {wanted}")
+        max_grids = 8 if args.quick else GRIDS
+        n_grids = affordable_grids(len(X), max_grids, max(OUTPUTS))
+        if n_grids < max_grids:
+            print_progress(
+                f"{name}: SciPy's matrices leave room for {n_grids} grids, not {max_grids}"
+            )
         feature_map = binned_map(X, n_grids, args.jobs)
         print_progress(f"{name}, {n_grids} grids")
         yield from compare(name, feature_map.fit_matrix(X), args.repeats)

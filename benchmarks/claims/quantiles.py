@@ -1,10 +1,11 @@
-"""Pinball losses of the quantiles 0.05, 0.5 and 0.95 beside LightGBM's, and intervals that vary.
+"""Pinball losses of the quantiles 0.05, 0.5 and 0.95, and intervals of varying width.
 
-One fit of ours has all three; LightGBM needs a model each, of up to 1,000 trees with a learning
-rate of 0.1 that stop early. Ratios are means over the quantiles. Intervals of 90 % are those of
-``intervals="quantiles"`` by either method, from one fit to each draw of rows (``--repeats``): means
-over the draws, and the standard deviation of the covered share, which calibration on some hundred
-rows moves by a percent. The least group is of five groups of test rows by predicted width.
+One fit of ours predicts all three quantiles. LightGBM needs one model each, of at most 1,000 trees
+with a learning rate of 0.1 and early stopping. Ratios are means over the quantiles. Intervals of 90
+% come from ``intervals="quantiles"``, by either method, with one fit per draw of rows
+(``--repeats``). Figures are means over the draws, and the standard deviation of the coverage, which
+calibration on a few hundred rows changes by a percent. The least group is the smallest coverage in
+five groups of test rows by predicted width.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Array = NDArray[Any]
 
 
 def made_up(n_rows: int, seed: int) -> Iterator[tuple[str, Array, Array]]:
-    """Yield tables whose noise varies with the inputs."""
+    """Yield tables with noise that varies with the inputs."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (n_rows, 8))
     mean_of = np.sin(3 * X[:, 0]) * X[:, 1] + X[:, 2]
@@ -51,10 +52,10 @@ def made_up(n_rows: int, seed: int) -> Iterator[tuple[str, Array, Array]]:
     yield "waves of noise", X, mean_of + (0.1 + np.sin(4 * X[:, 6]) ** 2) * normal
 
 
-def pinball(y: Array, found: Array) -> list[float]:
+def pinball(y: Array, quantiles: Array) -> list[float]:
     return [
         float(np.mean(np.maximum(q * (y - z), (q - 1) * (y - z))))
-        for q, z in zip(LEVELS, found.T, strict=True)
+        for q, z in zip(LEVELS, quantiles.T, strict=True)
     ]
 
 
@@ -70,45 +71,45 @@ def compare(name: str, parts: tuple[Array, ...], n_jobs: int | None) -> Row:
     X, y, new, truth = parts
     started = perf_counter()
     model = KernelRegressor(loss="quantile", quantile=LEVELS, random_state=0, n_jobs=n_jobs)
-    found = model.fit(X, y).predict(new)
+    predicted = model.fit(X, y).predict(new)
     seconds, started = perf_counter() - started, perf_counter()
     theirs = lightgbm(X, y, new, n_jobs)
-    ours = pinball(truth, found)
-    told: Row = {
+    ours = pinball(truth, predicted)
+    row: Row = {
         "table": name,
         "rows": len(y),
         **{f"pinball {level}": loss for level, loss in zip(LEVELS, ours, strict=True)},
-        "crossing rows": int((np.diff(found, axis=1) < 0).any(axis=1).sum()),
+        "crossing rows": int((np.diff(predicted, axis=1) < 0).any(axis=1).sum()),
         "s": seconds,
         "its s": None if theirs is None else perf_counter() - started,
         "ratio": None,
     }
     if theirs is not None:
         pairs = zip(ours, pinball(truth, theirs), strict=True)
-        told["ratio"] = mean(one / other for one, other in pairs)
-        told["its crossing rows"] = int((np.diff(theirs, axis=1) < 0).any(axis=1).sum())
-    return told
+        row["ratio"] = mean(one / other for one, other in pairs)
+        row["its crossing rows"] = int((np.diff(theirs, axis=1) < 0).any(axis=1).sum())
+    return row
 
 
 def coverage(parts: tuple[Array, ...], seed: int, n_jobs: int | None) -> Row:
     X, y, new, truth = parts
     model = KernelRegressor(intervals="quantiles", random_state=seed, n_jobs=n_jobs).fit(X, y)
-    told: Row = {}
+    row: Row = {}
     for method in ("split", "quantiles"):
         lower, upper = model.predict_interval(new, 0.9, method=method)
         groups = conditional_coverage(truth, lower, upper)
-        told[f"{method} covered"] = float(((lower <= truth) & (truth <= upper)).mean())
-        told[f"{method} least group"] = min(group.covered for group in groups)
-        told[f"{method} width"] = float((upper - lower).mean())
-    told["width ratio"] = told["quantiles width"] / told["split width"]
-    return told
+        row[f"{method} covered"] = float(((lower <= truth) & (truth <= upper)).mean())
+        row[f"{method} least group"] = min(group.covered for group in groups)
+        row[f"{method} width"] = float((upper - lower).mean())
+    row["width ratio"] = row["quantiles width"] / row["split width"]
+    return row
 
 
-def averaged(name: str, draws: list[Row]) -> Row:
-    told: Row = {"table": name} | means(draws)
+def average_draws(name: str, draws: list[Row]) -> Row:
+    row: Row = {"table": name} | means(draws)
     for method in ("split", "quantiles"):
-        told[f"{method} covered, std"] = pstdev(draw[f"{method} covered"] for draw in draws)
-    return told
+        row[f"{method} covered, std"] = pstdev(draw[f"{method} covered"] for draw in draws)
+    return row
 
 
 def tables(args: Any, seed: int) -> Iterator[tuple[str, tuple[Array, ...]]]:
@@ -134,13 +135,13 @@ def main() -> None:
         for name, parts in tables(args, seed):
             draws.setdefault(name, []).append(coverage(parts, seed, args.jobs))
     report.add("Pinball losses", rows)
-    widths = [averaged(name, found) for name, found in draws.items()]
+    widths = [average_draws(name, rows_of_draws) for name, rows_of_draws in draws.items()]
     report.add("Intervals of 90 %, means over draws", widths)
-    told = {
+    summary = {
         **summary_of_ratios(rows),
         "crossing rows": sum(row["crossing rows"] for row in rows),
     }
-    report.add("Beside LightGBM", [told])
+    report.add("Beside LightGBM", [summary])
     report.close()
 
 

@@ -1,9 +1,9 @@
-"""Time to a relative objective gap of 1e-4: ours against SciPy's conjugate gradients.
+"""Time of ridge regression to a relative objective gap of 1e-4, compared with SciPy's CG.
 
 Both minimise ``|Z w - y|^2 / (2 N) + alpha/2 |w|^2`` over the same matrix from zero. SciPy gets the
-normal equations as a CSR operator, with the faster form of the transpose, without and with the
-exact diagonal as preconditioner. The gap is ``(F - F*) / F*`` with F* from a long run. A run
-that records the objective finds the iteration; another, stopped there, is timed.
+normal equations as a CSR operator, with the faster form of the transpose, without a preconditioner
+and with the exact diagonal. The gap is ``(F - F*) / F*`` with F* from a long run. A run that
+records the objective determines the number of iterations; another run of that length is timed.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ MAX_ITERATIONS = 5000
 
 
 class _Reached(Exception):
-    """The gap has been reached: SciPy's solver knows no other way to stop."""
+    """Raised when the gap is reached, because SciPy's solver has no other way to stop."""
 
 
 @dataclass(frozen=True)
 class Ours:
-    """Conjugate gradients with the exact diagonal, through :class:`Problem`."""
+    """Our conjugate gradients, preconditioned with the exact diagonal."""
 
     problem: Problem
     n_jobs: int | None
@@ -82,7 +82,7 @@ class SciPyCG:
         self.transpose = forms[min(seconds, key=lambda name: seconds[name])]
 
     def solve(self, n_iter: int, callback: Callable[[Vector], None] | None = None) -> Vector:
-        """Solve from scratch: the right-hand side and the diagonal are in the time."""
+        """Solve from zero; computing the right-hand side and the diagonal is part of the time."""
         csr, transpose, alpha = self.csr, self.transpose, self.problem.penalty.alpha
         n_rows, n_columns = csr.shape
         hessian = LinearOperator(
@@ -92,15 +92,15 @@ class SciPyCG:
         )
         inverse = None
         if self.preconditioned:
-            # All values of the matrix are alike, so its squares need no second matrix.
+            # All values of the matrix are equal, so that its squares need no second matrix.
             scale = self.problem.matrix.scale
             diagonal = transpose @ np.full(n_rows, scale / n_rows) + alpha
             inverse = LinearOperator(
                 (n_columns, n_columns), matvec=lambda v: v / diagonal, dtype=np.float64
             )
-        right = transpose @ (self.problem.targets / n_rows)
+        rhs = transpose @ (self.problem.targets / n_rows)
         weights, _ = cg(
-            hessian, right, rtol=0.0, atol=0.0, maxiter=n_iter, M=inverse, callback=callback
+            hessian, rhs, rtol=0.0, atol=0.0, maxiter=n_iter, M=inverse, callback=callback
         )
         return weights
 
@@ -119,7 +119,7 @@ class SciPyCG:
 
 
 def compare(name: str, problem: Problem, args: argparse.Namespace) -> Iterator[Row]:
-    """Find each solver's iteration, then time the solvers in turns."""
+    """Find each solver's number of iterations, then time the solvers in turns."""
     long_run = ConjugateGradient(tol=1e-9, max_iter=MAX_ITERATIONS, n_jobs=args.jobs)
     best = problem.value(long_run.solve(problem).weights)
 

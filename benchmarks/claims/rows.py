@@ -1,11 +1,10 @@
-"""Default fits of many rows, beside boosted trees.
+"""Default fits of many rows, compared with boosted trees.
 
-Two made-up tables of 20 inputs in single precision, half of them with heavy tails: Friedman's
-first function, smooth and of five inputs, and one of nine inputs with a kink, jumps and products.
-Nothing is given to either method but the seed; LightGBM has at most 1,000 trees at a learning rate
-of 0.1 and stops early on a fifth of the rows. Errors are RMSE against the truth, without the noise,
-over its standard deviation, on 100,000 other rows. Each fit has a process of its own; methods
-take turns.
+Two generated tables have 20 float32 inputs, half of them with heavy tails: Friedman's first
+function, smooth and of five inputs, and a function of nine inputs with a kink, jumps and products.
+Only the seed is set; LightGBM has at most 1,000 trees, a learning rate of 0.1, and early stopping
+on a fifth of the rows. Errors are RMSE against the noise-free targets, over their standard
+deviation, on 100,000 other rows. Each fit has its own process, and methods take turns.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ FIT = Path(__file__).with_name("_default_fit.py")
 
 
 def compare(table: str, n_rows: int, test_rows: int, args: argparse.Namespace) -> Iterator[Row]:
-    """Fit both methods in each repeat."""
+    """Fit with both methods in each repeat."""
     runs: dict[str, list[Row]] = {method: [] for method in METHODS}
     for repeat in range(args.repeats):
         for method in METHODS[:: -1 if repeat % 2 else 1]:
@@ -43,18 +42,19 @@ def compare(table: str, n_rows: int, test_rows: int, args: argparse.Namespace) -
             runs[method].append(run_script(FIT, job))
             print_progress(f"{table}, {n_rows:,} rows, {method}: {runs[method][-1]['fit']:.3g} s")
     ours = runs["gramless"]
-    for method, own in runs.items():
+    for method, results in runs.items():
         yield {
             "table": table,
             "rows": n_rows,
             "method": method,
-            "fit s": median(run["fit"] for run in own),
-            "times ours": median(run["fit"] for run in own) / median(run["fit"] for run in ours),
-            "error": fmean(run["error"] for run in own),
-            "error over ours": fmean(run["error"] for run in own)
+            "fit s": median(run["fit"] for run in results),
+            "times ours": median(run["fit"] for run in results)
+            / median(run["fit"] for run in ours),
+            "error": fmean(run["error"] for run in results),
+            "error over ours": fmean(run["error"] for run in results)
             / fmean(run["error"] for run in ours),
-            "rows predicted a s": test_rows / median(run["predict"] for run in own),
-            "peak MB": max(run["peak"] for run in own) / 1e6,
+            "rows predicted a s": test_rows / median(run["predict"] for run in results),
+            "peak MB": max(run["peak"] for run in results) / 1e6,
         }
 
 

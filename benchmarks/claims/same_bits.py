@@ -1,9 +1,9 @@
-"""Whether default fits predict the same to the bit as before a change.
+"""Check whether default fits predict the same, to the bit, as before a change.
 
-``--write FILE`` fits every table with nothing given but the seed and keeps a fingerprint of all
-predictions; ``--compare FILE`` fits again and lists the tables whose fingerprint differs. Only
-files of the same machine and the same versions of all packages can be compared. ``--quick`` takes
-some hundred rows of each table.
+``--write FILE`` fits every table with default parameters and a fixed seed, and writes hashes of all
+predictions; ``--compare FILE`` fits again and shows which hashes are the same. Only files of the
+same machine and the same versions of all packages are comparable. ``--quick`` uses a few hundred
+rows of each table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness.data_sets import Dataset, available
 
 
 def fingerprint(data: Dataset) -> str:
-    """Fit the default and return a hash of all that it predicts for the test rows."""
+    """Fit the default and return a hash of all predictions for the test rows."""
     if data.task == "regression":
         model: Any = KernelRegressor(random_state=0).fit(data.X_train, data.y_train)
         predictions = [model.predict(data.X_test), *model.predict_interval(data.X_test)]
@@ -44,16 +44,16 @@ def main() -> int:
     parser.add_argument("--sets", nargs="+", help="names of tables; by default every one")
     args = parse(parser)
     names = args.sets or [info.name for info in available(args.data) if info.present]
-    found = {}
+    hashes = {}
     for data in load_sets(names, args):
-        found[data.name] = fingerprint(data)
-        print_progress(f"{data.name}: {found[data.name][:16]}")
+        hashes[data.name] = fingerprint(data)
+        print_progress(f"{data.name}: {hashes[data.name][:16]}")
     if args.write:
-        args.write.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+        args.write.write_text(json.dumps(hashes, indent=1, sort_keys=True) + "\n")
         return 0
     before = json.loads(args.compare.read_text())
     report = Report(args)
-    same = {name: before.get(name) == found[name] for name in found}
+    same = {name: before.get(name) == hashes[name] for name in hashes}
     report.add("default fits", [{"table": k, "same bits": v} for k, v in same.items()])
     report.close()
     return 0 if all(same.values()) else 1

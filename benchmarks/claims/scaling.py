@@ -1,7 +1,7 @@
-"""How the time and the memory of a fit grow with the rows and with the grids.
+"""Growth of the time and the memory of a fit with the rows and with the grids.
 
-A made-up regression table of 18 inputs in single precision; bandwidth, alpha, scaling and the
-number of iterations are given. Every fit has a process of its own; sizes take turns.
+The generated regression table has 18 float32 inputs. Bandwidth, alpha, scaling and the number of
+iterations are fixed. Every fit has its own process, and sizes take turns.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Size = tuple[int, int]
 
 
 def measure(sizes: list[Size], args: argparse.Namespace) -> dict[Size, list[Row]]:
-    """Fit every size in each repeat, in a process of its own."""
+    """Fit every size in each repeat, in a new process."""
     bandwidth = scalar_bandwidth(made_up(min(100_000, max(sizes)[0]), COLUMNS)[0])
     runs: dict[Size, list[Row]] = {size: [] for size in sizes}
     for repeat in range(args.repeats):
@@ -75,7 +75,7 @@ def row_of(size: Size, runs: list[Row]) -> Row:
 
 
 def draw(tables: dict[str, list[Row]], path: Path) -> None:
-    """Draw time and memory against rows and grids, with the line of proportion."""
+    """Draw time and memory against rows and grids, with a line of proportional growth."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 7), layout="constrained")

@@ -1,11 +1,11 @@
 """Default fits of several classes before and after a change: errors, log loss and processor time.
 
-``--write FILE`` fits made-up tables of several classes, one thread each, and keeps what they
-scored; ``--compare FILE`` fits again and shows the ratios to what was kept, table by table and in
-the geometric mean. The first tables are small, below 2,000 rows, and rules for few rows were chosen
-on them; ``--others`` takes as many of the same sizes that judge these rules, ``--large`` those of
-4,000 to 10,000 rows, and ``--sets`` real ones, of which at most ``--rows`` rows are fitted. Seconds
-are those of the processor in one thread: other work on the machine hardly changes them.
+``--write FILE`` fits generated tables of several classes in one thread and writes the scores;
+``--compare FILE`` fits again and shows the ratios to these scores, for each table and as geometric
+means. The default tables are small, below 2,000 rows, and rules for few rows were chosen on them.
+``--others`` uses tables of the same sizes on which nothing was chosen, ``--large`` tables of 4,000
+to 10,000 rows, and ``--sets`` real ones, of which at most ``--rows`` rows are fitted. Seconds are
+processor time, which other work on the machine hardly changes.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from gramless.cli.metrics import probability_metrics
 from harness.data_sets import Dataset
 from harness.synthetic import table_of_classes
 
+# The number (seed) of each table, its rows and its classes.
 SMALL = tuple(
     (200 + k, n_rows, n_classes)
     for k, (n_rows, n_classes) in enumerate(
@@ -45,8 +46,6 @@ SMALL = tuple(
         )
     )
 )
-"""Numbers of tables, with their rows and classes."""
-
 OTHERS = tuple((number + 500, n_rows, n_classes) for number, n_rows, n_classes in SMALL)
 
 LARGE = ((300, 4000, 5), (301, 4000, 12), (302, 6000, 8), (303, 8000, 20), (304, 10_000, 6))
@@ -55,25 +54,25 @@ Scores = dict[str, float]
 
 
 def fit_and_score(data: Dataset, seed: int) -> Scores:
-    """Fit the default in one thread; return errors and log loss of the test rows, and seconds."""
+    """Fit the default in one thread; return error and log loss of the test rows, and seconds."""
     model = KernelClassifier(random_state=seed, n_jobs=1)
     started = time.process_time()
     model.fit(data.X_train, data.y_train)
     seconds = time.process_time() - started
     known = class_numbers(model.classes_, data.y_test)
-    found = model.predict_proba(data.X_test)
-    told = probability_metrics(known, found)
-    error = float(np.mean(found.argmax(axis=1) != known))
-    return {"error": error, "log loss": float(told["log_loss"]), "cpu s": seconds}
+    probabilities = model.predict_proba(data.X_test)
+    metrics = probability_metrics(known, probabilities)
+    error = float(np.mean(probabilities.argmax(axis=1) != known))
+    return {"error": error, "log loss": float(metrics["log_loss"]), "cpu s": seconds}
 
 
-def ratios(found: dict[str, Scores], before: dict[str, Scores]) -> list[Row]:
-    """Return each table's scores over those before, and their geometric means."""
+def ratios(scores_by_table: dict[str, Scores], before: dict[str, Scores]) -> list[Row]:
+    """Return each table's scores over the earlier ones, and their geometric means."""
     rows: list[Row] = []
-    for name, own in found.items():
+    for name, scores in scores_by_table.items():
         if name in before:
-            over = {key: own[key] / max(before[name][key], 1e-9) for key in own}
-            rows.append({"table": name, **own, **{f"{key} ratio": over[key] for key in own}})
+            over = {key: scores[key] / max(before[name][key], 1e-9) for key in scores}
+            rows.append({"table": name, **scores, **{f"{key} ratio": over[key] for key in scores}})
     mean: Row = {"table": "geometric mean"}
     for key in ("error ratio", "log loss ratio", "cpu s ratio"):
         mean[key] = geometric_mean(max(row[key], 1e-9) for row in rows)
@@ -86,7 +85,7 @@ def main() -> None:
     parser.add_argument("--compare", type=Path, help="file of scores to compare with")
     parser.add_argument("--large", action="store_true", help="the larger tables")
     parser.add_argument(
-        "--others", action="store_true", help="small ones on which nothing is chosen"
+        "--others", action="store_true", help="small tables on which nothing was chosen"
     )
     parser.add_argument("--sets", nargs="+", help="real tables instead")
     parser.add_argument("--rows", type=int, default=20_000, help="of a real table at most")
@@ -102,15 +101,19 @@ def main() -> None:
             yield table_of_classes(*plan)
 
     fit_and_score(table_of_classes(100, 600, 4), 0)
-    report, found = Report(args), {}
+    report, scores_by_table = Report(args), {}
     for data in tables():
-        found[data.name] = means([fit_and_score(data, seed) for seed in range(args.repeats)])
-        print_progress(f"{data.name}: {found[data.name]}")
-    report.add("default fits", [{"table": name, **own} for name, own in found.items()])
+        scores_by_table[data.name] = means(
+            [fit_and_score(data, seed) for seed in range(args.repeats)]
+        )
+        print_progress(f"{data.name}: {scores_by_table[data.name]}")
+    report.add(
+        "default fits", [{"table": name, **scores} for name, scores in scores_by_table.items()]
+    )
     if args.write:
-        args.write.write_text(json.dumps(found, indent=1) + "\n")
+        args.write.write_text(json.dumps(scores_by_table, indent=1) + "\n")
     if args.compare:
-        report.add("over before", ratios(found, json.loads(args.compare.read_text())))
+        report.add("over before", ratios(scores_by_table, json.loads(args.compare.read_text())))
     report.close()
 
 

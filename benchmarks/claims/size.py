@@ -1,12 +1,12 @@
-"""How many grids: ``n_grids="auto"`` beside 1,024 random grids.
+"""The number of grids: ``n_grids="auto"`` compared with 1,024 random grids.
 
-Bandwidth, alpha and scaling are found once and given to both, so that seconds are of what depends
-on the number of grids: choosing them, and the fit. Error: the share of wrong classes, or the RMSE
-over the standard deviation of the test targets. Means over the seeds; seconds are medians.
+Bandwidth, alpha and scaling are selected once and given to both, so that seconds depend only on the
+selection of the number of grids and on the fit. Errors are error rates, or the RMSE over the
+standard deviation of the test targets. Errors are means over the seeds, and seconds are medians.
 
-The official test rows of ijcnn1 and cod-rna follow another distribution than the training rows;
-``--inner`` judges on a fifth of the training rows instead, as held-back rows are, for all sets.
-``--made-up`` adds two made-up tables of 20 inputs with so many rows, those of ``rows.py``.
+The official test rows of ijcnn1 and cod-rna have another distribution than the training rows. With
+``--inner`` the errors of all sets are those of a fifth of the training rows. ``--made-up`` adds two
+generated tables of 20 inputs with this many rows, the same as in ``rows.py``.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def fit_once(data: Dataset, seed: int, jobs: int | None, **settings: Any) -> tup
     return fit_and_evaluate(model, data), model
 
 
-def found_settings(data: Dataset, seed: int, jobs: int | None) -> dict[str, Any]:
+def select_settings(data: Dataset, seed: int, jobs: int | None) -> dict[str, Any]:
     _, model = fit_once(data, seed, jobs, n_grids=96, relevance="equal")
     return {
         "bandwidth": model.bandwidth_,
@@ -59,7 +59,7 @@ def found_settings(data: Dataset, seed: int, jobs: int | None) -> dict[str, Any]
 
 
 def inner_part(data: Dataset) -> Dataset:
-    """Return the training rows, a fifth of them as test rows; matched rows are not parted."""
+    """Return the training rows with a fifth of them as test rows; matched rows stay together."""
     X, y = data.X_train, data.y_train
     targets = numeric_targets(y) if data.task != "multiclass" else np.zeros(len(y))
     groups = matched_rows(Data(X, targets, None, lambda z, y, weight: 0.0, False))
@@ -81,15 +81,15 @@ def compare(data: Dataset, args: argparse.Namespace) -> Row:
     turns: dict[Any, list[Outcome]] = {"auto": [], n_grids: []}
     sizes = []
     for seed in range(args.repeats):
-        settings = found_settings(data, seed, args.jobs)
+        settings = select_settings(data, seed, args.jobs)
         for size, outcomes in turns.items():
             outcome, model = fit_once(data, seed, args.jobs, n_grids=size, **settings)
             outcomes.append(outcome)
             if size == "auto":
                 sizes.append(len(model.features_.n_bins_))
     auto, fixed = turns.values()
-    errors = [mean(one.error for one in own) for own in (auto, fixed)]
-    times = [median(one.fit_seconds for one in own) for own in (auto, fixed)]
+    errors = [mean(outcome.error for outcome in runs) for runs in (auto, fixed)]
+    times = [median(outcome.fit_seconds for outcome in runs) for runs in (auto, fixed)]
     return {
         "data set": data.name,
         "rows": data.X_train.shape[0],
@@ -113,7 +113,9 @@ def rows(args: argparse.Namespace) -> Iterable[Row]:
 def main() -> None:
     parser = options(__doc__, repeats=3)
     parser.add_argument("--only", nargs="+", help="these data sets alone")
-    parser.add_argument("--inner", action="store_true", help="judge on training rows held back")
+    parser.add_argument(
+        "--inner", action="store_true", help="compute errors on a fifth of the training rows"
+    )
     parser.add_argument(
         "--made-up", nargs="+", type=int, default=[], metavar="ROWS", help="made-up tables too"
     )

@@ -1,8 +1,8 @@
-"""Seconds of default fits of tables below 2,000 rows, after a first fit that compiled all loops.
+"""Seconds of default fits of tables below 2,000 rows, after a fit that compiles all loops.
 
-scikit-learn's tables, and made-up ones that no rule was chosen on: numbers, two classes and six to
-ten. Each is fitted with several seeds; the median and the longest are shown, and the processor time
-of the median.
+The tables are scikit-learn's, and generated ones on which no rule was chosen: regression, two
+classes, and six to ten classes. Each is fitted with several seeds. The median and the longest time
+are shown, and the processor time of the median.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from gramless.datasets.generators import friedman1
 from harness.synthetic import table_of_classes
 
 SCIKIT_LEARN = ("iris", "wine", "breast_cancer", "digits", "diabetes", "linnerud")
+# The number (seed) of each table, its rows and its classes.
 OF_CLASSES = (
     (301, 1900, 10),
     (302, 1900, 6),
@@ -29,12 +30,11 @@ OF_CLASSES = (
     (309, 1900, 10),
     (316, 1900, 10),
 )
-"""Numbers of tables, with their rows and classes."""
 Table = tuple[str, NDArray[np.float64], NDArray[np.generic], bool]
 
 
 def tables() -> Iterator[Table]:
-    """Yield names, rows, targets, and whether these are classes."""
+    """Yield names, rows, targets, and whether the targets are classes."""
     for name in SCIKIT_LEARN:
         X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
         yield name, X, y, name not in ("diabetes", "linnerud")
@@ -46,23 +46,23 @@ def tables() -> Iterator[Table]:
         yield f"2 classes, {number}", made.X_train, made.y_train > n_classes / 2, True
 
 
-def timed(table: Table, repeats: int, jobs: int | None) -> Row:
-    name, X, y, of_classes = table
-    found = []
+def time_fits(table: Table, repeats: int, jobs: int | None) -> Row:
+    name, X, y, is_classification = table
+    times = []
     for seed in range(repeats):
-        kind = KernelClassifier if of_classes else KernelRegressor
+        kind = KernelClassifier if is_classification else KernelRegressor
         wall, processor = perf_counter(), process_time()
         kind(random_state=seed, n_jobs=jobs).fit(X, y)
-        found.append((perf_counter() - wall, process_time() - processor))
-    found.sort()
-    median = found[len(found) // 2]
+        times.append((perf_counter() - wall, process_time() - processor))
+    times.sort()
+    median = times[len(times) // 2]
     print_progress(f"{name}: {median[0]:.2f} s")
     return {
         "table": name,
         "rows": len(X),
         "inputs": X.shape[1],
         "median s": median[0],
-        "longest s": found[-1][0],
+        "longest s": times[-1][0],
         "processor s": median[1],
     }
 
@@ -70,10 +70,10 @@ def timed(table: Table, repeats: int, jobs: int | None) -> Row:
 def main() -> None:
     args = parse(options(__doc__, repeats=5))
     report = Report(args)
-    every = list(tables())
-    for table in every[:1] if args.quick else every:
-        timed(table, 1, args.jobs)
-    report.add("default fits", [timed(own, args.repeats, args.jobs) for own in every])
+    all_tables = list(tables())
+    for table in all_tables[:1] if args.quick else all_tables:
+        time_fits(table, 1, args.jobs)
+    report.add("default fits", [time_fits(table, args.repeats, args.jobs) for table in all_tables])
     report.close()
 
 

@@ -1,12 +1,12 @@
-"""Time to a relative objective gap of 1e-4 for smooth losses: ours against scikit-learn.
+"""Time to a relative objective gap of 1e-4 for smooth losses, compared with scikit-learn.
 
-The logistic loss against ``LogisticRegression`` with the solvers liblinear, lbfgs and newton-cg,
-the squared hinge loss against ``LinearSVC``. All minimise ``mean(loss) + alpha/2 |w|^2`` without
-an intercept, over the same matrix from zero. scikit-learn gets it as CSR, and ``C = 1 / (alpha N)``
-or half of that, where its loss has no 1/2. The gap is ``(F - F*) / F*`` with F* from a long run of
-ours. Each solver's tolerance goes down by factors of 3 until the gap is reached, then halfway back
-to within 15 % of the loosest that does; that setting is timed, in turns. A fit that takes
-longer than ``--seconds`` has not reached it.
+The logistic loss is compared with ``LogisticRegression`` with the solvers liblinear, lbfgs and
+newton-cg, the squared hinge loss with ``LinearSVC``. All minimise ``mean(loss) + alpha/2 |w|^2``
+without an intercept, over the same matrix from zero. scikit-learn gets CSR, and ``C = 1 / (alpha
+N)``, or half of that if its loss has no factor 1/2. The gap is ``(F - F*) / F*`` with F* from a
+long run of ours. Each solver's tolerance is divided by 3 until the gap is reached, and then
+increased to within 15 % of the loosest sufficient one; that setting is timed, in turns. A fit that
+takes longer than ``--seconds`` counts as not having reached the gap.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ def hinge_peer(problem: Problem, csr: sp.csr_array) -> Fit:
 
 
 def contenders(problem: Problem, csr: sp.csr_array, n_jobs: int | None) -> dict[str, Contender]:
-    """Return what is compared on a problem, ours first."""
-    found = {"ours": Contender(newton_cg(problem, n_jobs), FIRST_TOLERANCE, guarded=False)}
+    """Return the solvers of a problem, ours first."""
+    solvers = {"ours": Contender(newton_cg(problem, n_jobs), FIRST_TOLERANCE, guarded=False)}
     if isinstance(problem.loss, SquaredHinge):
-        return {**found, "LinearSVC": Contender(hinge_peer(problem, csr), FIRST_TOLERANCE)}
+        return {**solvers, "LinearSVC": Contender(hinge_peer(problem, csr), FIRST_TOLERANCE)}
     for name in ("liblinear", "lbfgs", "newton-cg"):
         peer = logistic_regression(csr, problem.targets, problem.penalty.l2, name)
-        found[name] = Contender(peer, FIRST_TOLERANCE)
-    return found
+        solvers[name] = Contender(peer, FIRST_TOLERANCE)
+    return solvers
 
 
 def compare(

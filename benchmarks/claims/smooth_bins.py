@@ -1,15 +1,15 @@
-"""Smooth bins against plain ones: the same grids, weighted inside their bins or not.
+"""Smooth bins compared with plain bins: the same grids, with and without weights inside the bins.
 
-Ridge regression without an intercept on centred targets, 256 grids, inputs in standard deviations.
-Means over random splits of all rows, each with its own grids. Of every kind of bins the bandwidth
-and alpha are those of the smallest error on a fifth of the training rows, held back; the models are
-then fitted to all training rows and judged on the test rows. Errors are RMSE over the standard
-deviation of the test targets. Bandwidths are in mean L1 distances between rows. Beside the default
-window there is the one that suits the number of inputs, as ``features="smooth"`` takes it, and
-plain bins of the widths that the default has.
+Ridge regression without an intercept on centred targets, with 256 grids and standardised inputs.
+Figures are means over random splits of all rows, each with other grids. For every kind of bins the
+bandwidth and alpha with the smallest error on a fifth of the training rows are selected. The models
+are then fitted to all training rows and evaluated on the test rows. Errors are RMSE over the
+standard deviation of the test targets. Bandwidths are in mean L1 distances between rows. Besides
+the default window there is the one that ``features="smooth"`` selects by the number of inputs, and
+plain bins with the same widths as the default window.
 
-Claimed of that window: on uci_kin40k at most 0.72 of the error of plain bins, on cpu_act no more
-than theirs.
+The claim for the selected window: on uci_kin40k at most 0.72 times the error of plain bins, on
+cpu_act at most the same error.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from gramless.solvers.objective import Problem
 from gramless.solvers.preconditioners import SampledRows
 from harness.data_sets import Dataset
 
+# The claimed ratios of the errors.
 SETS = {"uci_kin40k": 0.72, "cpu_act": 1.0}
-"""The claimed ratios of the errors."""
 CLAIMED = "smooth, for these inputs"
 GRIDS = 256
 HELD_BACK = 0.2
+# Bandwidths. From FIRST_SHARE they are tried upwards, and then downwards.
 SHARES = tuple(0.1 * 2.0 ** (k / 2) for k in range(14))
-"""Bandwidths, tried upwards until the error has risen twice; then downwards."""
 FIRST_SHARE = 5
 ALPHAS = tuple(10.0 ** (-k / 2) for k in range(7, 17))
 TOLERANCE = 3e-3
@@ -89,62 +89,67 @@ KINDS: dict[str, Maker] = {
 
 @dataclass(frozen=True)
 class Setting:
-    """A bandwidth and an alpha, and the mean error on the rows held back."""
+    """A bandwidth and an alpha, and the mean error on the validation rows."""
 
     error: float
     share: float
     alpha: float
 
 
-def path(Z: FeatureMatrix, y: Vector, Z_held: FeatureMatrix, y_held: Vector) -> list[float]:
-    """Return the error on the rows held back for each alpha."""
+def errors_by_alpha(
+    Z: FeatureMatrix, y: Vector, Z_validation: FeatureMatrix, y_validation: Vector
+) -> list[float]:
+    """Return the error on the validation rows for each alpha."""
     drawn = SampledRows().draw(Z, np.ones(Z.shape[0]))
     weights, errors = None, []
     for alpha in ALPHAS:
         solver = ConjugateGradient(drawn, tol=TOLERANCE)
         weights = solver.solve(Problem(Z, y, L2(alpha)), weights).weights
-        errors.append(rmse(Z_held.matvec(weights), y_held))
+        errors.append(rmse(Z_validation.matvec(weights), y_validation))
     return errors
 
 
-def cut(data: Dataset, seed: int) -> tuple[Part, Part]:
-    """Return all rows but a fifth, and that fifth, drawn at random; targets centred alike."""
+def split_rows(data: Dataset, seed: int) -> tuple[Part, Part]:
+    """Return all rows except a random fifth, and that fifth; targets are centred by the first part."""
     order = stream(seed, "rows held back").permutation(len(data.y_train))
-    n_held = int(HELD_BACK * len(order))
-    rest, held = np.sort(order[n_held:]), np.sort(order[:n_held])
-    centred = data.y_train - data.y_train[rest].mean()
-    return (data.X_train[rest], centred[rest]), (data.X_train[held], centred[held])
+    n_validation = int(HELD_BACK * len(order))
+    training, validation = np.sort(order[n_validation:]), np.sort(order[:n_validation])
+    centred = data.y_train - data.y_train[training].mean()
+    return (data.X_train[training], centred[training]), (
+        data.X_train[validation],
+        centred[validation],
+    )
 
 
-def tried(make: Maker, parts: list[Dataset], share: float, n_jobs: int | None) -> Setting:
-    """Return the best alpha at a bandwidth, by the mean error on the rows held back."""
+def select_alpha(make: Maker, parts: list[Dataset], share: float, n_jobs: int | None) -> Setting:
+    """Return the best alpha at a bandwidth, by the mean error on the validation rows."""
     errors = []
     for seed, data in enumerate(parts):
-        (X, y), (X_held, y_held) = cut(data, seed)
+        (X, y), (X_validation, y_validation) = split_rows(data, seed)
         feature_map = make(X, share, seed, n_jobs)
         Z = feature_map.fit_matrix(X)
-        errors.append(path(Z, y, feature_map.feature_matrix(X_held), y_held))
+        errors.append(errors_by_alpha(Z, y, feature_map.feature_matrix(X_validation), y_validation))
     means = np.mean(errors, axis=0)
     return Setting(float(means.min()), share, ALPHAS[int(means.argmin())])
 
 
-def best(make: Maker, parts: list[Dataset], n_jobs: int | None) -> Setting:
-    """Walk over the bandwidths, up and down from the first, until errors have risen twice."""
-    found: list[Setting] = []
-    for ladder in (SHARES[FIRST_SHARE:], SHARES[:FIRST_SHARE][::-1]):
-        risen = 0
-        for share in ladder:
-            least = min((own.error for own in found), default=np.inf)
-            found.append(tried(make, parts, share, n_jobs))
-            risen = risen + 1 if found[-1].error > least else 0
-            if risen == 2:
+def select_setting(make: Maker, parts: list[Dataset], n_jobs: int | None) -> Setting:
+    """Try bandwidths up and down, each until the error exceeds the minimum twice in a row."""
+    tried_settings: list[Setting] = []
+    for shares in (SHARES[FIRST_SHARE:], SHARES[:FIRST_SHARE][::-1]):
+        n_increases = 0
+        for share in shares:
+            smallest = min((setting.error for setting in tried_settings), default=np.inf)
+            tried_settings.append(select_alpha(make, parts, share, n_jobs))
+            n_increases = n_increases + 1 if tried_settings[-1].error > smallest else 0
+            if n_increases == 2:
                 break
-    return min(found, key=lambda own: own.error)
+    return min(tried_settings, key=lambda setting: setting.error)
 
 
 def evaluate(make: Maker, parts: list[Dataset], n_jobs: int | None) -> Row:
     """Fit with the best setting to all training rows of each split."""
-    setting, found = best(make, parts, n_jobs), []
+    setting, results = select_setting(make, parts, n_jobs), []
     for seed, data in enumerate(parts):
         started, mean = perf_counter(), data.y_train.mean()
         feature_map = make(data.X_train, setting.share, seed, n_jobs)
@@ -154,8 +159,8 @@ def evaluate(make: Maker, parts: list[Dataset], n_jobs: int | None) -> Row:
         seconds = perf_counter() - started
         predicted = mean + feature_map.feature_matrix(data.X_test).matvec(weights)
         error = rmse(predicted, data.y_test) / data.y_test.std()
-        found.append((error, seconds, Z.shape[1], Z.nbytes / (Z.n_grids * Z.shape[0])))
-    error, seconds, n_columns, size = np.mean(found, axis=0).tolist()
+        results.append((error, seconds, Z.shape[1], Z.nbytes / (Z.n_grids * Z.shape[0])))
+    error, seconds, n_columns, size = np.mean(results, axis=0).tolist()
     return {
         "bandwidth": setting.share,
         "alpha": setting.alpha,
@@ -167,15 +172,15 @@ def evaluate(make: Maker, parts: list[Dataset], n_jobs: int | None) -> Row:
 
 
 def splits(data: Dataset, n_splits: int) -> list[Dataset]:
-    """Return random splits of all rows, as large as the given one: one is little to go by."""
+    """Return random splits of all rows with as many training rows as the given one."""
     X = np.concatenate([data.X_train, data.X_test])
     y = np.concatenate([data.y_train, data.y_test]).astype(float)
-    n_training, found = len(data.y_train), []
+    n_training, parts = len(data.y_train), []
     for seed in range(n_splits):
         order = stream(seed, "split").permutation(len(y))
         a, b = np.sort(order[:n_training]), np.sort(order[n_training:])
-        found.append(Dataset(X[a], y[a], X[b], y[b], data.task, data.name))
-    return found
+        parts.append(Dataset(X[a], y[a], X[b], y[b], data.task, data.name))
+    return parts
 
 
 def compare(data: Dataset, args: argparse.Namespace) -> list[Row]:

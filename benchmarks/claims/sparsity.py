@@ -1,10 +1,11 @@
-"""Weights that L1 needs for nearly the test error of L2, on the same matrix.
+"""The number of weights that L1 needs for almost the test error of L2, on the same matrix.
 
-The squared and the squared hinge loss, labels -1 and 1, no intercept. The alpha of L2 has the least
-error on a fifth of the training rows, held back. Down a path of alphas of L1, all on all training
-rows, the sparsest fit counts whose test error is at most 1 % above that of L2: read as 1 % of that
-error, and as one percentage point. The test rows choose here, because the question is how sparse
-a fit of that error can be. Prediction goes from rows to labels.
+Losses are the squared and the squared hinge loss, with labels -1 and 1 and without an intercept.
+The alpha of L2 has the smallest error on a fifth of the training rows. On a path of alphas of L1,
+fitted to all training rows, the sparsest fit is selected whose test error is at most 1 % above that
+of L2, which can mean 1 % of that error or one percentage point. The selection uses the test rows,
+because the question is how sparse a fit with that error can be. Prediction is timed from rows to
+labels.
 """
 
 from __future__ import annotations
@@ -51,13 +52,13 @@ DEPTH = 10_000.0
 TOLERANCE = 1e-3
 MAX_ITERATIONS = 10_000
 ROWS_TO_PREDICT = 100_000
+# The claim: this many times fewer weights.
 FEWER = 20.0
-"""The claim: how many times fewer weights."""
+# Interpretations of "1 %": the largest test error of L1, given that of L2.
 READINGS: dict[str, Callable[[float], float]] = {
     "1 % of the error": lambda error: 1.01 * error,
     "1 percentage point": lambda error: error + 0.01,
 }
-"""From the test error of L2 to the largest that L1 may have."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +77,12 @@ class Task:
         return cls(data, feature_map, training, feature_map.feature_matrix(data.X_test))
 
     def test_error(self, weights: Vector) -> float:
-        return wrong(self.test.matvec(weights), numeric_targets(self.data.y_test))
+        return error_rate(self.test.matvec(weights), numeric_targets(self.data.y_test))
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """Weights and what they come to."""
+    """Weights, and their penalty and test error."""
 
     alpha: float
     weights: Vector
@@ -92,7 +93,7 @@ class Fitted:
         return int(np.count_nonzero(self.weights))
 
 
-def wrong(responses: Vector, targets: Vector) -> float:
+def error_rate(responses: Vector, targets: Vector) -> float:
     return float(np.mean(np.where(responses > 0.0, 1.0, -1.0) != targets))
 
 
@@ -102,7 +103,7 @@ def best_l2(task: Task, loss: Loss, n_jobs: int | None) -> Fitted:
     y = numeric_targets(task.data.y_train)
 
     def error(responses: Vector, rows: NDArray[np.intp]) -> float:
-        return wrong(responses, y[rows])
+        return error_rate(responses, y[rows])
 
     alpha, _ = choose_alpha(solver, loss, task.training, y, L2_ALPHAS, error)
     weights = solver.solve(Problem(task.training, y, L2(alpha), loss)).weights
@@ -121,11 +122,11 @@ def l1_path(task: Task, loss: Loss, args: argparse.Namespace) -> list[Fitted]:
 
 
 def used_bins_only(feature_map: RandomBinning, weights: Vector) -> tuple[RandomBinning, Vector]:
-    """Return a model without the bins of weight zero, as the estimators keep it."""
-    kept = weights != 0.0
+    """Return a model without the bins of zero weight, as the estimators store it."""
+    is_used = weights != 0.0
     small = deepcopy(feature_map)
-    small.keep_bins(kept)
-    return small, weights[kept]
+    small.keep_bins(is_used)
+    return small, weights[is_used]
 
 
 def predict(feature_map: RandomBinning, weights: Vector, X: Rows) -> NDArray[np.bool_]:
@@ -133,13 +134,13 @@ def predict(feature_map: RandomBinning, weights: Vector, X: Rows) -> NDArray[np.
 
 
 def compare(task: Task, loss: Loss, args: argparse.Namespace) -> Iterator[Row]:
-    """Fit with both penalties; one row for each reading of the claim."""
+    """Fit with both penalties, and yield one row for each interpretation of the claim."""
     dense, path = best_l2(task, loss, args.jobs), l1_path(task, loss, args)
     n_rows = len(task.data.y_test) if args.quick else ROWS_TO_PREDICT
     X = task.data.X_test[np.arange(n_rows) % len(task.data.y_test)]
     for reading, bound in READINGS.items():
-        near = [one for one in path if one.test_error <= bound(dense.test_error)]
-        sparse = min(near, key=lambda one: one.n_weights, default=None)
+        near = [fit for fit in path if fit.test_error <= bound(dense.test_error)]
+        sparse = min(near, key=lambda fit: fit.n_weights, default=None)
         models = {"L2": (task.feature_map, dense.weights)}
         if sparse:
             models["L1"] = used_bins_only(task.feature_map, sparse.weights)
@@ -163,11 +164,16 @@ def compare(task: Task, loss: Loss, args: argparse.Namespace) -> Iterator[Row]:
 
 
 def summary(rows: list[Row]) -> Iterator[Row]:
-    """Count the sets where L1 needs so many times fewer weights."""
+    """Count the data sets on which L1 has ``FEWER`` times fewer weights."""
     for loss, reading in dict.fromkeys((row["loss"], row["at most more"]) for row in rows):
-        own = [row for row in rows if (row["loss"], row["at most more"]) == (loss, reading)]
-        fewer = sum((row["times fewer"] or 0.0) >= FEWER for row in own)
-        yield {"loss": loss, "at most more": reading, "sets": len(own), f"{FEWER:g}x fewer": fewer}
+        group = [row for row in rows if (row["loss"], row["at most more"]) == (loss, reading)]
+        fewer = sum((row["times fewer"] or 0.0) >= FEWER for row in group)
+        yield {
+            "loss": loss,
+            "at most more": reading,
+            "sets": len(group),
+            f"{FEWER:g}x fewer": fewer,
+        }
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
 """Cox's proportional hazards: concordance, time and memory.
 
-Made-up rows of 20 inputs first, beside the concordance of the true risks. Then scikit-survival's
-and lifelines' tables, in folds, beside scikit-survival's gradient boosting and linear Cox model:
-the mean concordance index of rows held back. Tables are skipped where a package is missing.
+First, generated rows of 20 inputs, with the concordance of the true risks. Then the tables of
+scikit-survival and lifelines, compared with scikit-survival's gradient boosting and linear Cox
+model by the mean concordance index in cross-validation. Tables are skipped if a package is missing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_ROWS, MAX_ROWS_QUICKLY = 4000, 200
 
 
 def made_up(n_rows: int) -> tuple[Array, Array, Array]:
-    """Return rows, log risks and targets, of which half are censored."""
+    """Return rows, log risks and targets, half of which are censored."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (n_rows, 20))
     risk = 1.5 * np.sin(3 * X[:, 0]) * X[:, 1] + X[:, 2] + (X[:, 3] > 0) * X[:, 4] - X[:, 5] ** 2
@@ -67,16 +67,16 @@ def real_tables() -> Iterator[tuple[str, Any, Array]]:
     else:
         for name in SETS:
             X, y = getattr(datasets, name)()
-            # Of flchain one column tells what a person died of.
+            # A column of flchain is the cause of death, which reveals the event.
             X = X.drop(columns="chapter", errors="ignore")
             yield name.removeprefix("load_"), X, event_times(y, name)
     try:
-        from lifelines import datasets as others
+        from lifelines import datasets as lifelines_datasets
     except ImportError:
         print_progress("lifelines is not installed: its tables are skipped")
         return
     for name, time, event in LIFELINES:
-        frame = getattr(others, name)()
+        frame = getattr(lifelines_datasets, name)()
         y = np.empty(len(frame), [("event", bool), ("time", float)])
         y["event"], y["time"] = frame[event].astype(bool), frame[time]
         yield name.removeprefix("load_"), frame.drop(columns=[time, event]), y
@@ -113,15 +113,15 @@ def compare(name: str, X: Any, y: Array, args: Any, most_rows: int) -> Row:
         print_progress("scikit-survival is not installed: no peers")
     kept = np.random.default_rng(0).permutation(len(y))[:most_rows]
     X, y = X.iloc[kept].reset_index(drop=True), y[kept]
-    found: dict[str, list[float]] = {key: [] for key in models}
+    scores: dict[str, list[float]] = {key: [] for key in models}
     for repeat in range(args.repeats):
         folds = StratifiedKFold(5, shuffle=True, random_state=repeat)
         for training, test in folds.split(X, y["event"]):
             for key, model in models.items():
                 fitted = clone(model).fit(X.iloc[training], y[training])
-                risk, own = fitted.predict(X.iloc[test]), y[test]
-                found[key].append(concordance_index(own["event"], own["time"], risk))
-    return {"table": name, "rows": len(y), **{key: mean(own) for key, own in found.items()}}
+                risk, y_test = fitted.predict(X.iloc[test]), y[test]
+                scores[key].append(concordance_index(y_test["event"], y_test["time"], risk))
+    return {"table": name, "rows": len(y), **{key: mean(values) for key, values in scores.items()}}
 
 
 def main() -> None:

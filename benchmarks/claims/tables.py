@@ -1,12 +1,12 @@
-"""Defaults beside LightGBM on every table of at most 130 inputs: errors, seconds, probabilities.
+"""Default fits compared with LightGBM on every table of at most 130 inputs.
 
-Nothing is given but the seed; LightGBM has up to 1,000 trees, a learning rate of 0.1, and stops
-early. Error: the share of wrong classes, or the RMSE over the standard deviation of the test
-targets. Ratios are ours over theirs, of the means over the seeds; seconds are medians. Of classes
-there is the log loss of the test rows, and the share whose class is in ``predict_set``; of numbers
-the share that lies in ``predict_interval``. Both promise 90 %. Their size is the mean number of
-classes, or the mean length over the standard deviation of the test targets. ``--picture`` draws
-errors and seconds.
+Only the seed is set; LightGBM has at most 1,000 trees, a learning rate of 0.1, and early stopping.
+Errors are error rates, or the RMSE over the standard deviation of the test targets. Ratios are ours
+over LightGBM's, of the means over the seeds; seconds are medians. For classification the tables
+show the log loss of the test rows and the share of rows whose class is in ``predict_set``; for
+regression the share of targets in ``predict_interval``. Both should be 90 %. The size is the mean
+number of classes in a set, or the mean length of an interval over the standard deviation of the
+test targets. ``--picture`` draws errors and seconds.
 """
 
 from __future__ import annotations
@@ -60,25 +60,27 @@ MAX_INPUTS = 130
 OURS, THEIRS = "gramless", "lightgbm"
 COVERAGE = 0.9
 BETTER, WORSE, OTHER = "#1b6ca8", "#d1495b", "#8a8a8a"
+# Lower limit in logarithms, because trees can predict a probability of zero.
 MIN_PROBABILITY = 1e-15
-"""In logarithms: trees may say that a class is impossible."""
 
 
 @dataclass(frozen=True)
-class Told(Outcome):
-    """An outcome with what the method says about its own errors; None where it says nothing."""
+class UncertaintyOutcome(Outcome):
+    """An outcome with the quality of predicted uncertainty; None if the method predicts none."""
 
     log_loss: float | None = None
     covered: float | None = None
     size: float | None = None
 
 
-def fit_and_ask(estimator: Any, data: Dataset) -> Told:
-    """Fit, judge on all test rows, and ask for probabilities, intervals or sets."""
+def evaluate_uncertainty(estimator: Any, data: Dataset) -> UncertaintyOutcome:
+    """Fit, and evaluate predictions, probabilities, and intervals or sets on the test rows."""
     outcome = asdict(fit_and_evaluate(estimator, data))
     if data.task == "regression":
-        return Told(**outcome, **intervals(estimator, data))
-    return Told(**outcome, log_loss=log_loss(estimator, data), **sets(estimator, data))
+        return UncertaintyOutcome(**outcome, **intervals(estimator, data))
+    return UncertaintyOutcome(
+        **outcome, log_loss=log_loss(estimator, data), **sets(estimator, data)
+    )
 
 
 def intervals(estimator: Any, data: Dataset) -> dict[str, float]:
@@ -96,31 +98,33 @@ def sets(estimator: Any, data: Dataset) -> dict[str, float]:
     if not hasattr(estimator, "predict_set"):
         return {}
     inside = estimator.predict_set(data.X_test, coverage=COVERAGE)
-    own = of_true_class(inside, estimator.classes_, data.y_test)
-    return {"covered": float(own.mean()), "size": float(inside.sum(axis=1).mean())}
+    is_covered = of_true_class(inside, estimator.classes_, data.y_test)
+    return {"covered": float(is_covered.mean()), "size": float(inside.sum(axis=1).mean())}
 
 
 def log_loss(estimator: Any, data: Dataset) -> float | None:
     if not hasattr(estimator, "predict_proba"):
         return None
     probabilities = estimator.predict_proba(data.X_test)
-    own = of_true_class(probabilities, estimator.classes_, data.y_test)
-    return float(-np.log(np.maximum(own, MIN_PROBABILITY)).mean())
+    of_class = of_true_class(probabilities, estimator.classes_, data.y_test)
+    return float(-np.log(np.maximum(of_class, MIN_PROBABILITY)).mean())
 
 
 def of_true_class(values: NDArray[Any], classes: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]:
-    """Return each row's value of its true class; zero if no training row was of that class."""
+    """Return the values of each row's true class, or zero if no training row has that class."""
     at = class_numbers(classes, y)
     return np.where(at >= 0, values[np.arange(len(y)), at], 0)
 
 
 def compare(data: Dataset, args: argparse.Namespace) -> Row:
     methods = {method.name: method for method in find_methods((OURS, THEIRS))}
-    turns = take_turns(methods.values(), data, args.repeats, args.jobs, fit_and_ask)
+    turns = take_turns(methods.values(), data, args.repeats, args.jobs, evaluate_uncertainty)
     ours, theirs = turns[OURS], turns.get(THEIRS, [])
-    errors = [average(one.error for one in own) for own in (ours, theirs)]
-    times = [median(one.fit_seconds for one in own) if own else None for own in (ours, theirs)]
-    losses = [average(one.log_loss for one in own) for own in (ours, theirs)]
+    errors = [average(outcome.error for outcome in runs) for runs in (ours, theirs)]
+    times = [
+        median(outcome.fit_seconds for outcome in runs) if runs else None for runs in (ours, theirs)
+    ]
+    losses = [average(outcome.log_loss for outcome in runs) for runs in (ours, theirs)]
     return {
         "data set": data.name,
         "task": data.task,
@@ -134,8 +138,8 @@ def compare(data: Dataset, args: argparse.Namespace) -> Row:
         "time ratio": ratio(*times),
         "log loss": losses[0],
         "its log loss": losses[1],
-        "covered": average(one.covered for one in ours),
-        "size": average(one.size for one in ours),
+        "covered": average(outcome.covered for outcome in ours),
+        "size": average(outcome.size for outcome in ours),
     }
 
 
@@ -145,15 +149,15 @@ def average(values: Iterable[float | None]) -> float | None:
 
 
 def ratio(ours: float | None, theirs: float | None) -> float | None:
-    """Return ours over theirs; None where one is missing or theirs is zero."""
+    """Return ours over theirs, or None if one is missing or theirs is zero."""
     return ours / theirs if ours is not None and theirs else None
 
 
 def summary(rows: list[Row]) -> Row:
     known = [row for row in rows if row["ratio"]]
     worst = max(known, key=lambda row: row["ratio"], default=None)
-    asked = [row for row in rows if None not in (row["log loss"], row["its log loss"])]
-    fair = [row["log loss"] <= row["its log loss"] for row in asked]
+    with_log_loss = [row for row in rows if None not in (row["log loss"], row["its log loss"])]
+    is_no_worse = [row["log loss"] <= row["its log loss"] for row in with_log_loss]
     timed = [row for row in rows if row["its fit s"] is not None]
     seconds = [sum(row[name] for row in timed) for name in ("fit s", "its fit s")]
     return {
@@ -164,8 +168,8 @@ def summary(rows: list[Row]) -> Row:
         "fit s": seconds[0],
         "its fit s": seconds[1],
         "total time ratio": ratio(*seconds),
-        "tables with log loss": len(asked),
-        "share no worse": average(fair),
+        "tables with log loss": len(with_log_loss),
+        "share no worse": average(is_no_worse),
     }
 
 

@@ -1,10 +1,11 @@
-"""Two threads against one: RB16's Algorithm 2, and descent over grids.
+"""Two threads compared with one: RB16's Algorithm 2, and descent over grids.
 
-``mean(loss) + alpha |w|_1`` with the squared and the squared hinge loss, over random bins of tables
-of more and more rows. The threads of Algorithm 2 read and change one array of responses, 8 bytes a
-row: what one has just changed, the other must fetch from its cache, unless the array is larger
-than the caches. It takes a fixed number of epochs from zero; its columns are stored before.
-Descent over grids runs from zero to its own stop, the listing of the bins included.
+The objective is ``mean(loss) + alpha |w|_1`` with the squared or the squared hinge loss, over
+random bins of tables of increasing length. The threads of Algorithm 2 read and change one array of
+responses, 8 bytes per row: unless the array is larger than the caches, each thread must fetch the
+other's changes from its cache. Algorithm 2 runs a fixed number of epochs from zero, with its
+columns stored beforehand. Descent over grids runs from zero until it converges, including the
+listing of the bins.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ from harness.timing import interleaved
 SETS = ("ijcnn1", "covtype_1vs2_169k")
 LOSSES: tuple[Loss, ...] = (Squared(), SquaredHinge())
 FEW_ROWS, MADE_UP_ROWS, MADE_UP_COLUMNS = 10_000, (300_000, 1_000_000), 20
+# Longer tables have fewer grids, so that the number of non-zeros is limited.
 NONZEROS, MAX_GRIDS = 16_000_000, 64
-"""Longer tables have fewer grids."""
 ALPHA, TOL, EPOCHS = 1e-4, 1e-2, 4
 CLAIM = 1.7
 
@@ -63,22 +64,22 @@ def binned(X: Rows, args: argparse.Namespace) -> BinnedMatrix:
     return binned_map(X, n_grids, args.jobs).fit_matrix(X)
 
 
-def threaded(problem: Problem, n_threads: int) -> Problem:
-    """Return the problem with a matrix whose products take so many threads."""
+def with_threads(problem: Problem, n_threads: int) -> Problem:
+    """Return the problem with a matrix whose products use this number of threads."""
     matrix = problem.matrix
     assert isinstance(matrix, BinnedMatrix)
-    own = BinnedMatrix(matrix.codes, matrix.offsets, has_unseen=False, n_jobs=n_threads)
-    return replace(problem, matrix=own)
+    threaded_matrix = BinnedMatrix(matrix.codes, matrix.offsets, has_unseen=False, n_jobs=n_threads)
+    return replace(problem, matrix=threaded_matrix)
 
 
 def random_descent(problem: Problem, stored: StoredColumns, n_threads: int) -> None:
-    output = SharedSteps(threaded(problem, n_threads), stored, n_threads, 0)
+    output = SharedSteps(with_threads(problem, n_threads), stored, n_threads, 0)
     for _ in range(EPOCHS):
         output.epoch()
 
 
 def grid_descent(problem: Problem, n_threads: int) -> None:
-    GridDescent(tol=TOL, n_jobs=n_threads).solve(threaded(problem, n_threads))
+    GridDescent(tol=TOL, n_jobs=n_threads).solve(with_threads(problem, n_threads))
 
 
 def compare(name: str, problem: Problem, args: argparse.Namespace) -> Row:

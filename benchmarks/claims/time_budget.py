@@ -1,8 +1,8 @@
-"""Fits within a budget of seconds, whatever the rows, inputs and classes.
+"""Fits within a time budget, for several numbers of rows, inputs and classes.
 
-Made-up tables, and known ones if asked for, once each, after one warm fit of each kind. Wall time
-and processor time, both over the budget: on a machine that others use too, processor time over the
-processors is what a quiet one would take at least.
+Generated tables, and optionally known ones, are fitted once each, after one warm fit of each kind.
+The tables show wall time and processor time, both over the budget. Processor time over the number
+of processors is a lower bound of the time on an otherwise idle machine.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from gramless.base.threads import available_cpus
 from gramless.estimators.base import KernelMachine
 from gramless.preprocessing.rows import Rows
 
+# 0 stands for regression.
 CLASSES = (0, 2, 10, 65, 100, 200)
-"""0 stands for regression."""
 ROWS, INPUTS = (2000, 20_000, 200_000), (5, 40)
 BUDGET, QUICK_BUDGET = 2.0, 0.3
 MISLABELLED = 0.1
 
 
 def table(n_rows: int, n_inputs: int, n_classes: int) -> tuple[NDArray, NDArray]:
-    """Return rows with noisy numbers, noisy signs of them, or the nearest of some centres."""
+    """Return rows and noisy numbers, their signs, or the index of the nearest centre."""
     rng = np.random.default_rng(n_classes)
     X = rng.normal(size=(n_rows, n_inputs))
     z = np.sin(2.0 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.5 * X[:, 3] + 0.3 * rng.normal(size=n_rows)
@@ -45,15 +45,15 @@ def table(n_rows: int, n_inputs: int, n_classes: int) -> tuple[NDArray, NDArray]
     return X, y
 
 
-def fit(X: Rows, y: NDArray, budget: float, n_jobs: int | None, **what: Any) -> Row:
-    """Fit numbers if targets are floats, else classes; return what the fit took."""
+def fit(X: Rows, y: NDArray, budget: float, n_jobs: int | None, **labels: Any) -> Row:
+    """Fit a regressor if targets are floats, else a classifier; return the time of the fit."""
     is_class = y.dtype.kind != "f"
     kind: type[KernelMachine] = KernelClassifier if is_class else KernelRegressor
     started, used = perf_counter(), process_time()
     model = kind(time_budget=budget, random_state=0, n_jobs=n_jobs).fit(X, y)
     wall, used = perf_counter() - started, process_time() - used
     return {
-        **what,
+        **labels,
         "classes": len(np.unique(y)) if is_class else "numbers",
         "rows": X.shape[0],
         "inputs": X.shape[1],
@@ -65,8 +65,8 @@ def fit(X: Rows, y: NDArray, budget: float, n_jobs: int | None, **what: Any) -> 
     }
 
 
-def told(row: Row) -> Row:
-    """Say what a fit took, as it may be long until the table is complete."""
+def print_row(row: Row) -> Row:
+    """Print a row as progress, because the table may take long to complete, and return it."""
     print_progress(", ".join(f"{name} {value}" for name, value in row.items()))
     return row
 
@@ -83,13 +83,13 @@ def main() -> None:
     classes = args.classes[:3] if args.quick else args.classes
     warmup(n_jobs=args.jobs)
     rows = [
-        told(fit(*table(n_rows, n_inputs, n_classes), budget, args.jobs))
+        print_row(fit(*table(n_rows, n_inputs, n_classes), budget, args.jobs))
         for n_classes, n_rows, n_inputs in itertools.product(classes, *sizes)
     ]
     report.add(f"Fits with time_budget={budget}", rows)
     for data in load_sets(args.sets, args):
         y = data.y_train.astype(float if data.task == "regression" else data.y_train.dtype)
-        rows.append(told(fit(data.X_train, y, budget, args.jobs, table=data.name)))
+        rows.append(print_row(fit(data.X_train, y, budget, args.jobs, table=data.name)))
     if args.sets:
         report.add("The same of known tables", [row for row in rows if "table" in row])
     ratios = ("wall / budget", "processor / budget")

@@ -1,13 +1,13 @@
-"""Tests between tables: their level, their power beside exact permutation tests, their time.
+"""Two-sample tests: their level, their power compared with exact permutation tests, their time.
 
-Level: the share of null draws with a p-value of at most 0.05. Power, at 5 %: the same kernel, whose
-bandwidth is the median distance, by features and by its exact Gram matrix with permutations of
-single rows; beside it the defaults, a classifier two-sample test (boosted trees fitted to half of
-the rows, a rank-sum test of their scores of the others) and Kolmogorov-Smirnov tests of each column
-(Bonferroni). Time: a million rows, 10 inputs.
+Level is the share of null draws with a p-value of at most 0.05. Power, at 5 %, is compared for the
+same kernel, whose bandwidth is the median distance, by features and by its exact Gram matrix with
+permutations of single rows. Further columns are the default test, a classifier two-sample test
+(boosted trees fitted to half of the rows, and a rank-sum test of their scores of the others) and
+Kolmogorov-Smirnov tests of each column (Bonferroni). Time is that of a million rows with 10 inputs.
 
-How many features a test has was settled after a look at the power on the first six kinds of
-tables. Nothing was chosen on the others.
+The number of features of a test was chosen by the power on the first six kinds of tables. Nothing
+was chosen on the others.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ALPHA = 0.05
 
 
 def shifted(n: int, rng: Generator) -> tuple[Array, Array]:
-    """One input of ten has another mean."""
+    """One of ten inputs has another mean."""
     X, Y = rng.normal(size=(2, n, 10))
     Y[:, 0] += 0.16
     return X, Y
@@ -96,7 +96,7 @@ def rare(n: int, rng: Generator) -> tuple[Array, Array]:
 
 
 SEEN_TABLES = (shifted, everywhere, spread, correlated, rippled, heavy)
-JUDGING_TABLES = (bimodal, skewed, turned, rare)
+UNSEEN_TABLES = (bimodal, skewed, turned, rare)
 
 
 def median(X: Array, metric: str) -> float:
@@ -105,59 +105,61 @@ def median(X: Array, metric: str) -> float:
 
 
 def exact_mmd(X: Array, Y: Array, bandwidth: float, rng: Generator, n_permutations: int) -> float:
-    """The p-value of the MMD of a Laplacian kernel by its Gram matrix, rows permuted one by one."""
+    """Return the p-value of the MMD of a Laplacian kernel, permuting single rows."""
     both = np.concatenate([X, Y])
     gram = np.exp(-pairwise_distances(both / both.std(axis=0), metric="cityblock") / bandwidth)
     signs = np.repeat([1 / len(X), -1 / len(Y)], [len(X), len(Y)])
-    drawn = rng.permuted(np.tile(signs, (n_permutations, 1)), axis=1)
-    drawn = np.concatenate([signs[None], drawn]).T
-    found = ((gram @ drawn) * drawn).sum(axis=0)
-    return float(np.mean(found >= found[0]))
+    permuted_signs = rng.permuted(np.tile(signs, (n_permutations, 1)), axis=1)
+    permuted_signs = np.concatenate([signs[None], permuted_signs]).T
+    statistics = ((gram @ permuted_signs) * permuted_signs).sum(axis=0)
+    return float(np.mean(statistics >= statistics[0]))
 
 
 def classifier_test(X: Array, Y: Array, seed: int) -> float:
     both, label = np.concatenate([X, Y]), np.repeat([0, 1], [len(X), len(Y)])
     model = HistGradientBoostingClassifier(max_iter=50, random_state=seed)
     scores = model.fit(both[::2], label[::2]).predict_proba(both[1::2])[:, 1]
-    own = label[1::2] == 1
-    return float(mannwhitneyu(scores[own], scores[~own], alternative="greater").pvalue)
+    is_second = label[1::2] == 1
+    return float(mannwhitneyu(scores[is_second], scores[~is_second], alternative="greater").pvalue)
 
 
 def columns_test(X: Array, Y: Array) -> float:
-    found = [ks_2samp(*own).pvalue for own in zip(X.T, Y.T, strict=True)]
-    return float(min(1.0, len(found) * min(found)))
+    p_values = [ks_2samp(*columns).pvalue for columns in zip(X.T, Y.T, strict=True)]
+    return float(min(1.0, len(p_values) * min(p_values)))
 
 
 def power(kind: Any, n_rows: int, draws: int, jobs: int | None) -> Row:
-    found: dict[str, list[bool]] = {}
+    rejections: dict[str, list[bool]] = {}
     for seed in range(draws):
         rng = np.random.default_rng([seed, 7])
         X, Y = kind(n_rows // 2, rng)
         both = np.concatenate([X, Y])
         width = median((both / both.std(axis=0))[rng.permutation(len(both))], "cityblock")
         common: dict[str, Any] = {"random_state": seed, "n_jobs": jobs}
-        own = two_sample_test(X, Y, scaling="standard", bandwidth=width, **common)
+        result = two_sample_test(X, Y, scaling="standard", bandwidth=width, **common)
         p_values = {
-            "features": own.kernels[0].p_value,
+            "features": result.kernels[0].p_value,
             "exact": exact_mmd(X, Y, width, rng, 999),
             "defaults": two_sample_test(X, Y, **common).p_value,
             "classifier": classifier_test(X, Y, seed),
             "KS": columns_test(X, Y),
         }
         for name, p in p_values.items():
-            found.setdefault(name, []).append(p <= ALPHA)
-    return summed(kind.__name__, found)
+            rejections.setdefault(name, []).append(p <= ALPHA)
+    return summarise(kind.__name__, rejections)
 
 
-def summed(name: str, found: dict[str, list[bool]]) -> Row:
+def summarise(name: str, rejections: dict[str, list[bool]]) -> Row:
     """Return the powers, and the difference of the first two with its standard error."""
     print_progress(name)
-    off = np.subtract(*(np.asarray(found[key], float) for key in ("features", "exact")))
+    differences = np.subtract(
+        *(np.asarray(rejections[key], float) for key in ("features", "exact"))
+    )
     row: Row = {"tables": name}
-    row |= {key: float(np.mean(own)) for key, own in found.items()}
+    row |= {key: float(np.mean(values)) for key, values in rejections.items()}
     return row | {
-        "features - exact": float(off.mean()),
-        "error": float(off.std() / len(off) ** 0.5),
+        "features - exact": float(differences.mean()),
+        "error": float(differences.std() / len(differences) ** 0.5),
     }
 
 
@@ -182,16 +184,16 @@ def levels(draws: int, jobs: int | None) -> list[Row]:
         X, Y = rng.standard_t(2, size=(100, 3)), rng.standard_t(2, size=(150, 3))
         return two_sample_test(X, Y, random_state=seed, **common).p_value
 
-    def surest(rng: Generator, seed: int) -> float:
+    def smallest_p_value(rng: Generator, seed: int) -> float:
         X, Y = np.exp(rng.normal(size=(300, 4))), np.exp(rng.normal(size=(120, 4)))
-        found = two_sample_test(X, Y, random_state=seed, **common)
-        return min(one.p_value for one in found.inputs)
+        result = two_sample_test(X, Y, random_state=seed, **common)
+        return min(input_test.p_value for input_test in result.inputs)
 
-    named = {"two tables": tables, "any input": surest}
+    named = {"two tables": tables, "any input": smallest_p_value}
     return [level(name, draws, test) for name, test in named.items()]
 
 
-def timed(n_rows: int, jobs: int | None) -> list[Row]:
+def time_test(n_rows: int, jobs: int | None) -> list[Row]:
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(2, n_rows // 2, 10))
     two_sample_test(X[:2000], Y[:2000], random_state=0, n_jobs=jobs)
@@ -211,12 +213,12 @@ def main() -> None:
         size, draws = (200, 2) if quick else (2000, args.repeats)
         for name, kinds in (
             ("used for choices", SEEN_TABLES),
-            ("not used for choices", JUDGING_TABLES),
+            ("not used for choices", UNSEEN_TABLES),
         ):
             rows = [power(kind, size, draws, jobs) for kind in kinds[: 2 if quick else None]]
             report.add(f"power, {size} rows in all: {name}", mean_of(rows))
     if args.only in (None, "time"):
-        report.add("time", timed(4000 if quick else 1_000_000, jobs))
+        report.add("time", time_test(4000 if quick else 1_000_000, jobs))
     report.close()
 
 

@@ -1,10 +1,10 @@
-"""Tables of hundreds of inputs: the default, random grids, LightGBM.
+"""Tables of hundreds of inputs: default fits compared with random grids and LightGBM.
 
-Made-up tables with ``--noise`` normal inputs that mean nothing beside their own, and the same
-tables seen through ``--mixed`` noisy combinations of their inputs, each of which then matters
-a little. At most ``--rows`` rows are fitted. Errors are those of 4,000 other rows; ratios are over
-the errors and seconds of the first method. The rule that lets grids of so many inputs be grown was
-chosen on the tables of ``--chosen``.
+Generated tables get ``--noise`` more inputs of normal noise; in a second version of each table the
+inputs are replaced by ``--mixed`` noisy combinations, each of which matters a little. At most
+``--rows`` rows are fitted. Errors are those of 4,000 other rows. Ratios are over the errors and
+seconds of the first method. The rule that lets grids of so many inputs grow was chosen on the
+tables of ``--chosen``.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from harness.synthetic import synthetic_table
 
 CHOSEN = (0, 5, 9, 13, 15, 18, 24, 26, 30, 42)
 OTHERS = (4, 6, 10, 14, 16, 20, 22, 27, 33, 40)
+# Noise added to each combination, in its standard deviations.
 NOISE = 0.1
-"""Of each combination, in its own standard deviations before."""
 
 
 class RandomGrids(Gramless):
-    """Random grids, as many as a search finds worth their time."""
+    """Random grids, whose number is selected by a search."""
 
     name: ClassVar[str] = "random"
     settings: ClassVar[dict[str, Any]] = {"grids": "random"}
@@ -44,7 +44,7 @@ def method(name: str) -> type[Peer]:
 
 
 def with_noise(data: Dataset, n_more: int) -> Dataset:
-    """Return a table with more inputs, which mean nothing."""
+    """Return a table with additional inputs of noise."""
 
     def widened(X: NDArray[np.floating], part: str) -> NDArray[np.floating]:
         more = stream(data.X_train.shape[1], part).normal(size=(len(X), n_more))
@@ -59,7 +59,7 @@ def with_noise(data: Dataset, n_more: int) -> Dataset:
 
 
 def mixed(data: Dataset, n_inputs: int) -> Dataset:
-    """Return a table whose inputs are combinations of those of another, with noise."""
+    """Return a table whose inputs are noisy combinations of the inputs of another."""
     deviation = data.X_train.std(axis=0) + 1e-9
     mix = stream(data.X_train.shape[1], "mix").normal(size=(data.X_train.shape[1], n_inputs))
     mix /= deviation[:, None] * np.sqrt(data.X_train.shape[1])
@@ -83,12 +83,12 @@ def tables(numbers: tuple[int, ...], n_rows: int, n_more: int, n_mixed: int) -> 
         yield mixed(data, n_mixed)
 
 
-def judged(data: Dataset, methods: list[str], jobs: int | None) -> Row:
+def evaluate(data: Dataset, methods: list[str], jobs: int | None) -> Row:
     """Return errors and seconds of each method on one table."""
     row: Row = {"table": data.name, "rows": len(data.y_train), "inputs": data.X_train.shape[1]}
     for name in methods:
-        found = fit_and_evaluate(method(name)(0, jobs).make(data.task, len(data.y_train)), data)
-        row |= {f"{name} error": found.error, f"{name} s": found.fit_seconds}
+        outcome = fit_and_evaluate(method(name)(0, jobs).make(data.task, len(data.y_train)), data)
+        row |= {f"{name} error": outcome.error, f"{name} s": outcome.fit_seconds}
     print_progress(f"{data.name}: " + ", ".join(f"{key} {row[key]:.3g}" for key in [*row][3:]))
     return row
 
@@ -96,9 +96,11 @@ def judged(data: Dataset, methods: list[str], jobs: int | None) -> Row:
 def main() -> None:
     parser = options(__doc__, repeats=1)
     parser.add_argument("--rows", type=int, default=8000, help="rows to fit to, at most")
-    parser.add_argument("--noise", type=int, default=300, help="inputs that mean nothing")
+    parser.add_argument("--noise", type=int, default=300, help="number of inputs of noise")
     parser.add_argument("--mixed", type=int, default=320, help="combinations of the inputs")
-    parser.add_argument("--chosen", action="store_true", help="tables on which was chosen")
+    parser.add_argument(
+        "--chosen", action="store_true", help="the tables on which rules were chosen"
+    )
     methods = ["random", "gramless", "lightgbm"]
     about = "random grids and names of harness.peers"
     parser.add_argument("--methods", nargs="+", default=methods, help=about)
@@ -106,16 +108,16 @@ def main() -> None:
     report = Report(args)
     numbers = CHOSEN if args.chosen else OTHERS
     n_rows, numbers = (1000, numbers[:1]) if args.quick else (args.rows, numbers)
-    made = tables(numbers, n_rows, args.noise, args.mixed)
-    rows = [judged(data, args.methods, args.jobs) for data in made]
+    data_sets = tables(numbers, n_rows, args.noise, args.mixed)
+    rows = [evaluate(data, args.methods, args.jobs) for data in data_sets]
     report.add("errors and seconds", rows)
     first, *others = args.methods
     over: list[Row] = []
     for kind in ("noise", "mixed"):
-        own = [row for row in rows if row["table"].endswith(kind)]
+        group = [row for row in rows if row["table"].endswith(kind)]
         for name in others:
-            errors = [row[f"{name} error"] / row[f"{first} error"] for row in own]
-            seconds = [row[f"{name} s"] / row[f"{first} s"] for row in own]
+            errors = [row[f"{name} error"] / row[f"{first} error"] for row in group]
+            seconds = [row[f"{name} s"] / row[f"{first} s"] for row in group]
             over.append(
                 {
                     "tables": kind,
@@ -124,7 +126,7 @@ def main() -> None:
                     "worst": max(errors),
                     "s": geometric_mean(seconds),
                     "better": sum(error < 1.0 for error in errors),
-                    "of": len(own),
+                    "of": len(group),
                 }
             )
     report.add(f"over {first}: geometric means", over)
