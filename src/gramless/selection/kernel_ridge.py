@@ -1,7 +1,8 @@
 """Kernel ridge regression with a Gaussian kernel, and the selection of its settings.
 
 Scaling, bandwidth and penalty are selected on samples of the rows. In the fit every row is a
-landmark, and the fit takes one Cholesky factorisation of the kernel matrix.
+landmark, and the fit takes one Cholesky factorisation of the kernel matrix. For blends, one
+factorisation serves two fits, and large tables have fewer landmarks than rows.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from operator import attrgetter
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
 from gramless.base.arrays import inner
 from gramless.base.random import stream
@@ -23,6 +25,7 @@ from gramless.features.landmarks import InputKernel, RadialValues, dense_rows, k
 from gramless.kernels import Gaussian
 from gramless.losses import Loss
 from gramless.matrices.base import Vector
+from gramless.matrices.dense import ComputedMatrix
 from gramless.preprocessing.median import median_distance
 from gramless.preprocessing.scaling import Scaler, ScalingKind
 from gramless.selection.data import Data
@@ -30,6 +33,7 @@ from gramless.selection.goal import Goal, mean_loss
 from gramless.selection.splits import Split
 from gramless.selection.task import Hyperparameters, SelectionTask, Trial
 from gramless.selection.validation import ValidationResult, record
+from gramless.solvers.factor import factorise
 from gramless.solvers.objective import columns
 from gramless.uncertainty.calibration import Calibration
 
@@ -42,6 +46,14 @@ _FIRST_RIDGE, _MIN_RIDGE, _MAX_RIDGE = 0.1, 1e-5, 1e3
 _TIE = 0.998  # the next penalty must lower the score below this share
 _CALIBRATION_TOL = 1e-6  # relative tolerance of the log loss; enough to compare fits
 _GRAM_ROWS = 128  # rows of a kernel matrix that are computed at a time
+# Bytes per pair of landmarks, at most, because systems are copied to be factorised.
+BYTES_PER_PAIR = 24
+# Times the number of landmarks, this is added to the diagonal of the normal equations. It is far
+# above their rounding errors, and has no effect on predictions.
+_JITTER = 1e-10
+# Solutions by factors in single precision are refined until no residual is above this share of the
+# largest right-hand side. If that takes more steps, the factors are computed in double precision.
+_TOLERANCE, _MAX_REFINEMENTS = 1e-7, 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,20 +109,19 @@ class GaussianRidge:
         n, rows = len(training), self.scaler.rows(data.rows[others], n_jobs)
         return expansion.rows_matrix(rows).matvec(weights[:n]) + weights[n:].sum(axis=0), weights
 
-    def fitted_over(
+    def over(
         self, scaler: Scaler, data: Data, rows: IntArray, n_jobs: int | None
-    ) -> tuple[KernelExpansion, Vector]:
-        """Return the same as :meth:`fitted`, as an expansion over the rows of a scaler "both".
+    ) -> KernelExpansion:
+        """Return the kernel expansion with landmarks in the rows of a scaler "both".
 
         These are the rows of the kinds "none" and "standard", followed by ranks.
         """
-        _, weights = self.fitted(data, rows, n_jobs)
         bandwidth = self.source.bandwidth
         ignored = np.full(len(scaler.unit) - len(bandwidth), np.inf)
         bandwidth = np.concatenate([bandwidth, ignored])
         source = InputKernel(Gaussian(), bandwidth, scaler.categorical_mask)
         landmarks = dense_rows(scaler.rows(data.rows[rows], n_jobs))
-        return KernelExpansion.of(source, landmarks, n_jobs), weights
+        return KernelExpansion.of(source, landmarks, n_jobs)
 
 
 def solve_ridge(
@@ -171,6 +182,131 @@ def _solution(
     # The weights sum to 0 at the minimum, because the gradient in the constant is 0.
     constant = weights.sum(axis=0) / ones.sum()
     return np.vstack([weights - ones[:, None] * constant, constant]), ones
+
+
+@dataclass(frozen=True, eq=False)
+class NestedRidge:
+    """Kernel ridge regression without an intercept, fitted to nested sets of rows.
+
+    Attributes
+    ----------
+    landmarks : array of int
+        The landmarks of the last fit. The others use the first of them.
+    weights : list of arrays (n,) or (n, K)
+        The weights of the landmarks in each fit.
+    """
+
+    kernel: GaussianRidge
+    landmarks: IntArray
+    weights: list[Vector]
+
+    @classmethod
+    def exact(
+        cls, kernel: GaussianRidge, data: Data, parts: Sequence[IntArray], n_jobs: int | None
+    ) -> NestedRidge:
+        """Fit the first part of the rows, then the first two, and so on, with all as landmarks.
+
+        The systems ``(K + ridge S^-1) a = y`` share one Cholesky factor, because its first rows are
+        the factor of the first system. It takes ``n**3 / 3`` operations in single precision and
+        ``12 n**2`` bytes for n rows.
+        """
+        rows = np.concatenate(parts)
+        scaled, weights = _scaled(data, rows, kernel.scaler, n_jobs), data.counts_of(rows)
+        with one_blas_thread():
+            gram = _gram(kernel.source, scaled.rows, n_jobs)
+            diagonal = kernel.ridge / (np.ones(len(rows)) if weights is None else weights)
+            ends = list(accumulate(map(len, parts)))
+            solutions = nested_solutions(gram, diagonal, columns(scaled.targets), ends)
+        shape = scaled.targets.shape[1:]
+        return cls(kernel, rows, [solution.reshape(-1, *shape) for solution in solutions])
+
+    @classmethod
+    def with_landmarks(
+        cls,
+        kernel: GaussianRidge,
+        data: Data,
+        parts: Sequence[IntArray],
+        n_landmarks: int,
+        n_jobs: int | None,
+    ) -> NestedRidge:
+        """Fit the same rows with the first rows of the first part as landmarks.
+
+        The weights solve ``(K' S K + ridge K_mm) a = K' S y`` with the kernel values K of the rows
+        and landmarks. Each part is added to the sums of those before. It takes ``n_rows * m**2``
+        operations and ``24 m**2`` bytes for m landmarks.
+        """
+        rows = np.concatenate(parts)
+        scaled, weights = _scaled(data, rows, kernel.scaler, n_jobs), data.counts_of(rows)
+        m = min(n_landmarks, len(parts[0]))
+        landmarks, shape = scaled.rows[:m], scaled.targets.shape[1:]
+        both, solutions = np.hstack([scaled.rows, columns(scaled.targets)]), []
+        expansion = KernelExpansion.of(kernel.source, landmarks, n_jobs)
+        n_inputs = scaled.rows.shape[1]
+
+        def compute(rows: FloatArray, out: FloatArray) -> None:
+            expansion.compute(rows[:, :n_inputs], out[:, :m])
+            out[:, m:] = rows[:, n_inputs:]
+
+        with one_blas_thread():
+            system = kernel.ridge * _gram(kernel.source, landmarks, n_jobs)
+            right, jitter, first = np.zeros((m, data.n_outputs)), np.full(m, _JITTER * m), 0
+            for part in parts:
+                here, first = slice(first, first + len(part)), first + len(part)
+                # One pass over kernel values and targets gives the matrix and the right-hand sides.
+                width = m + data.n_outputs
+                matrix = ComputedMatrix(
+                    both[here], compute, width, dtype=np.float64, budget=0, n_jobs=n_jobs
+                )
+                products = matrix.column_gram(None if weights is None else weights[here])
+                system += products[:m, :m]
+                right += products[:m, m:]
+                solution = np.ascontiguousarray(factorise(system, jitter)(right))
+                solutions.append(solution.reshape(-1, *shape))
+        return cls(kernel, rows[:m], solutions)
+
+    def predicted(self, data: Data, rows: IntArray, n_jobs: int | None) -> Vector:
+        """Return the predictions of rows by the first fit."""
+        scaler, weights = self.kernel.scaler, self.weights[0]
+        landmarks = data.rows[self.landmarks[: len(weights)]]
+        landmarks = dense_rows(scaler.rows(landmarks, n_jobs))
+        expansion = KernelExpansion.of(self.kernel.source, landmarks, n_jobs)
+        return expansion.rows_matrix(scaler.rows(data.rows[rows], n_jobs)).matvec(weights)
+
+
+def nested_solutions(
+    gram: FloatArray, diagonal: FloatArray, right: FloatArray, sizes: Sequence[int]
+) -> list[FloatArray]:
+    """Return the solutions of the systems of the first n rows and columns for several n.
+
+    The matrix is ``gram + diag(diagonal)``.
+
+    Examples
+    --------
+    >>> nested_solutions(np.eye(2), np.ones(2), np.array([[2.0], [6.0]]), [1, 2])
+    [array([[1.]]), array([[1.],
+           [3.]])]
+    """
+    single = gram.astype(np.float32)
+    single[np.diag_indices_from(single)] += diagonal.astype(np.float32)
+    factor, failed_pivot = lapack.spotrf(single.T, lower=0, overwrite_a=1, clean=0)
+    solutions = []
+    for n in sizes:
+        first, sides = gram[:n, :n], right[:n]
+        solution, residual = np.zeros_like(sides), sides
+        step = np.zeros(right.shape, np.float32)
+        for _ in range(0 if failed_pivot else _MAX_REFINEMENTS):
+            # Zeros in place of the other rows make the solution that of the first rows and columns.
+            step[:n] = residual
+            half = blas.strsm(1.0, factor, step, trans_a=1)
+            half[n:] = 0.0
+            solution += blas.strsm(1.0, factor, half)[:n]
+            residual = sides - first @ solution - diagonal[:n, None] * solution
+            if np.abs(residual).max() <= _TOLERANCE * np.abs(sides).max():
+                break
+        else:
+            solution = factorise(first, diagonal[:n])(sides)
+        solutions.append(np.ascontiguousarray(solution))
+    return solutions
 
 
 def sampled_splits(splits: Sequence[Split], seed: int) -> list[Split]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -110,15 +109,6 @@ class KernelRidgeScreen:
     splits: list[Split]
     kernels: GaussianTrials
 
-    @property
-    def of_scalings(self) -> Sequence[GaussianRidge]:
-        """Each scaling with the first bandwidth, if smooth kernels can be compared with it.
-
-        Other splits are other samples, and ranks are other scalings.
-        """
-        is_comparable = len(self.splits) == 1 and self.task.monotone is None
-        return self.kernels.of_scalings if is_comparable else ()
-
     @cached_property
     def first_loss(self) -> float:
         """The validation loss of a sample with the first bandwidth."""
@@ -192,6 +182,14 @@ def screen_kernel_ridge(task: SelectionTask) -> KernelRidgeScreen | None:
         return None
     splits = sampled_splits(task.held_back.splits, task.seed)
     return KernelRidgeScreen(task, splits, GaussianTrials.of(task, splits))
+
+
+def sampled_trials(task: SelectionTask) -> GaussianTrials:
+    """Return the kernels of samples of the rows, those of the screening if there is one."""
+    screen = task.once(screen_kernel_ridge)
+    if screen is not None:
+        return screen.kernels
+    return GaussianTrials.of(task, sampled_splits([task.split], task.seed))
 
 
 def _validation_loss(task: SelectionTask, best: Fitted) -> float:

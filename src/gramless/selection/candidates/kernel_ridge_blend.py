@@ -8,26 +8,36 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from gramless.base.random import stream
+from gramless.base.types import IntArray
 from gramless.losses import Loss
 from gramless.matrices.base import Vector
 from gramless.selection.budget import Cost
-from gramless.selection.candidate import DENSE_TIME_SHARE, Fitted, GrownFeatures, Refinement
-from gramless.selection.candidates.kernel_ridge import screen_kernel_ridge
+from gramless.selection.candidate import DENSE_TIME_SHARE, GrownFeatures, Refinement
+from gramless.selection.candidates.kernel_ridge import sampled_trials
 from gramless.selection.goal import scaled_score
-from gramless.selection.kernel_ridge import GaussianRidge, GaussianTrials, sampled_splits
+from gramless.selection.kernel_ridge import BYTES_PER_PAIR, NestedRidge
 from gramless.selection.selected import AddedKernel, SelectedModel
 from gramless.selection.splits import MIN_ROWS_TO_VALIDATE_ONCE
 from gramless.selection.task import SelectionTask
 
-# The first fit has 60 rows per class, but at least 400 and at most 1,500. The next fit has 1,500
-# rows and the last one 5,000; two classes gain little from the last fit.
-_ROWS_PER_CLASS, _MIN_ROWS, _NEXT_ROWS, _MAX_ROWS = 60, 400, 1500, 5000
+# The first fit has 60 rows per class, but at least 400 and at most 1,500. With landmarks it has all
+# rows and half as many landmarks, but at least 400, because few rows predict poorly whether many
+# rows help.
+_ROWS_PER_CLASS, _MIN_ROWS, _MAX_ROWS = 60, 400, 1500
+# For two classes and for more: up to the first number of rows each one is a landmark. Larger tables
+# have fewer landmarks, but all rows are fitted. That predicts better in less time than fitting as
+# many rows as fit with each one a landmark.
+_MAX_LANDMARK_ROWS, _N_LANDMARKS = (2500, 5000), (1500, 2500)
+_MAX_FITTED_ROWS = 40_000
+# Bandwidths are selected on a sample. More rows support narrower kernels.
+_BANDWIDTH_FACTOR = 0.7
 # Maximum share of categorical inputs, whose kernel values take long.
 _MAX_CATEGORICAL = 0.5
-# The blend with the first rows, then with the next, must lower the score to these shares.
-_HOPEFUL, _PROMISING = 0.998, 0.99
-# Seconds per cube of the number of fitted rows, and bytes per pair of rows and per row and input.
-_SECONDS_PER_CUBE, _BYTES_PER_PAIR = 1e-10, 24
+# The blend with the first fit must lower the score below the first share, or the second if there
+# are landmarks, and the blend with the next fit below the last.
+_HOPEFUL, _HOPEFUL_LANDMARKS, _PROMISING = 0.998, 0.993, 0.99
+# Seconds per row and pair of landmarks, and bytes per number of the rows that are scaled.
+_SECONDS_PER_PAIR, _BYTES_PER_CELL = 5e-11, 24
 # Factors of the features. Powers of two keep rounded weights short.
 _FACTORS_OF_FEATURES = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)
 # Range and tolerance of the factor of the predictions by kernel ridge regression.
@@ -37,9 +47,9 @@ _MAX_FACTOR, _TOLERANCE = 50.0, 0.01
 class KernelRidgeBlend(Refinement):
     """Kernel ridge regression, added to the predictions of the best features.
 
-    The errors of grids and smooth kernels differ from those of a kernel machine in which every row
-    is a landmark. If its inputs were weighted as the grids weight them, it would predict better
-    alone, but add less.
+    The errors of grids and smooth kernels differ from those of a kernel machine with many
+    landmarks. If its inputs were weighted as the grids weight them, it would predict better alone,
+    but add less.
     """
 
     name = "the blend with kernel ridge regression"
@@ -55,67 +65,87 @@ class KernelRidgeBlend(Refinement):
         return is_open and is_wanted and bool(is_numeric) and not task.validation_has_ended
 
     def refinement_cost(self, task: SelectionTask, best: GrownFeatures) -> Cost:
-        """Return the cost of two fits to the largest number of rows that is blended."""
-        n, width = _most_rows(task), len(best.scaler.unit)
-        return Cost(_SECONDS_PER_CUBE * n**3, _BYTES_PER_PAIR * n * (n + width))
+        """Return the cost of the fit to most rows."""
+        parts, n_landmarks = _rows_and_landmarks(task)
+        n_rows = sum(map(len, parts))
+        n_landmarks = n_landmarks or n_rows
+        n_bytes = BYTES_PER_PAIR * n_landmarks**2 + _BYTES_PER_CELL * n_rows * len(best.scaler.unit)
+        return Cost(_SECONDS_PER_PAIR * n_rows * n_landmarks**2, n_bytes)
 
     def refine(self, task: SelectionTask, best: GrownFeatures) -> BlendedFeatures | None:
-        """Blend with a fit to some of the training rows and, if that helps, to more of them."""
-        screen = task.once(screen_kernel_ridge)
-        if screen is None:
-            kernels = GaussianTrials.of(task, sampled_splits([task.split], task.seed))
+        """Blend with a small fit and, if that helps, with one to as many rows as allowed."""
+        kernels, (data, n_jobs) = task.once(sampled_trials), (task.data, task.n_jobs)
+        parts, n_landmarks = _rows_and_landmarks(task)
+        n_first = min(max(_ROWS_PER_CLASS * data.n_outputs, _MIN_ROWS), _MAX_ROWS)
+        if n_landmarks == 0:
+            share, few_rows = _HOPEFUL, [parts[0][:n_first]]
+            first = NestedRidge.exact(kernels.first, data, few_rows, n_jobs)
         else:
-            kernels = screen.kernels
-        training = stream(task.seed, "blend").permutation(task.split[0])
-        n_first = min(max(_ROWS_PER_CLASS * task.data.n_outputs, _MIN_ROWS), _NEXT_ROWS)
-        first = _blended(task, best, kernels.first, training[:n_first])
-        if first.score >= scaled_score(best.score, _HOPEFUL):
+            share, n_few = _HOPEFUL_LANDMARKS, max(n_first // 2, _MIN_ROWS)
+            first = NestedRidge.with_landmarks(kernels.first, data, parts[:1], n_few, n_jobs)
+        # A blend must not win by a factor of the features, because calibration also finds that.
+        raw, loss, (_, held_back) = best.result.raw, task.goal.loss, task.split
+        targets, weights = data.targets[held_back], data.weights_of(held_back)
+        losses = [loss.by_row(factor * raw, targets) for factor in _FACTORS_OF_FEATURES]
+        lowest = int(np.argmin([np.average(rows, weights=weights) for rows in losses]))
+        score, _ = best.goal.scored(data, _FACTORS_OF_FEATURES[lowest] * raw, held_back)
+        if _blended(task, best, first).score >= scaled_score(score, share):
             return None
-        blended = _blended(task, best, kernels.best, training[:_NEXT_ROWS])
-        if not _is_promising(task, best, blended):
-            return None
-        most = min(len(training), _most_rows(task))
-        return (
-            blended if most <= _NEXT_ROWS else _blended(task, best, kernels.best, training[:most])
-        )
+        kernel = kernels.best
+        if n_landmarks > 0:
+            kernel = replace(kernel, length=_BANDWIDTH_FACTOR * kernel.length)
+            ridge = NestedRidge.with_landmarks(kernel, data, parts, n_landmarks, n_jobs)
+        else:
+            ridge = NestedRidge.exact(kernel, data, parts, n_jobs)
+        blended = _blended(task, best, ridge)
+        # The loss must fall by more than the standard error of the gain.
+        gains = losses[lowest] - loss.by_row(blended.result.raw, targets)
+        gain = np.average(gains, weights=weights)
+        error = np.sqrt(np.average((gains - gain) ** 2, weights=weights) / len(gains))
+        is_better = gain > error and blended.score < scaled_score(score, _PROMISING)
+        return blended if is_better else None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BlendedFeatures(GrownFeatures):
     """Features to which a kernel machine is added; ``factors`` are those of both."""
 
-    kernel: GaussianRidge
+    ridge: NestedRidge
     factors: tuple[float, float]
 
     def finish(self, task: SelectionTask) -> SelectedModel:
-        """Return the model with kernel ridge regression fitted again, to at most 5,000 rows."""
-        data, n_jobs = task.data, task.n_jobs
-        rows = stream(task.seed, "blend").permutation(data.n_fitted)[: _most_rows(task)]
-        expansion, weights = self.kernel.fitted_over(self.scaler, data, rows, n_jobs)
-        added = AddedKernel(
-            expansion=expansion, weights=self.factors[1] * weights, factor=self.factors[0]
-        )
+        ridge = self.ridge
+        expansion = ridge.kernel.over(self.scaler, task.data, ridge.landmarks, task.n_jobs)
+        weights = self.factors[1] * ridge.weights[-1]
+        added = AddedKernel(expansion=expansion, weights=weights, factor=self.factors[0])
         return replace(super().finish(task), added=added)
 
 
-def _most_rows(task: SelectionTask) -> int:
-    most = _NEXT_ROWS if task.data.n_outputs == 1 else _MAX_ROWS
-    return min(most, task.data.n_fitted)
+def _rows_and_landmarks(task: SelectionTask) -> tuple[list[IntArray], int]:
+    """Return the rows to fit, and the number of landmarks, 0 if each row is one.
+
+    The training rows come first, then the others of the final fit if any, in random order.
+    """
+    generator, n_fitted, training = stream(task.seed, "blend"), task.data.n_fitted, task.split[0]
+    parts = [training, np.setdiff1d(np.arange(n_fitted), training)]
+    share = min(1.0, _MAX_FITTED_ROWS / n_fitted)
+    parts = [generator.permutation(rows)[: round(share * len(rows))] for rows in parts]
+    has_several = int(task.data.n_outputs > 1)
+    is_small = n_fitted <= _MAX_LANDMARK_ROWS[has_several]
+    return [rows for rows in parts if len(rows)], 0 if is_small else _N_LANDMARKS[has_several]
 
 
-def _blended(
-    task: SelectionTask, best: GrownFeatures, kernel: GaussianRidge, rows: np.ndarray
-) -> BlendedFeatures:
-    """Return the best features with kernel ridge regression on some training rows added."""
-    data, loss, (_, held_back) = task.data, task.goal.loss, task.split
-    raw, _ = kernel.predicted(data, rows, held_back, task.n_jobs)
-    weight = data.weights_of(held_back)
-    factors = blend_factors(loss, best.result.raw, raw, data.targets[held_back], weight)
+def _blended(task: SelectionTask, best: GrownFeatures, ridge: NestedRidge) -> BlendedFeatures:
+    """Return the best features with the first fit of kernel ridge regression added."""
+    data, (_, held_back) = task.data, task.split
+    raw = ridge.predicted(data, held_back, task.n_jobs)
+    targets, weights = data.targets[held_back], data.weights_of(held_back)
+    factors = blend_factors(task.goal.loss, best.result.raw, raw, targets, weights)
     both = factors[0] * best.result.raw + factors[1] * raw
     score, own_loss = best.goal.scored(data, both, held_back)
     validation = replace(best.result, raw=both, score=score, loss=own_loss)
     fields = vars(best) | {"validation": validation}
-    return BlendedFeatures(**fields, kernel=kernel, factors=factors)
+    return BlendedFeatures(**fields, ridge=ridge, factors=factors)
 
 
 def blend_factors(
@@ -141,19 +171,3 @@ def blend_factors(
         )
         tried.append((float(result.fun), of_first, float(result.x)))
     return min(tried)[1:]
-
-
-def _is_promising(task: SelectionTask, best: Fitted, blended: Fitted) -> bool:
-    """Return whether the blend is clearly better.
-
-    The loss must fall by more than the standard error of the gain, and the score must fall below
-    99 % of the best.
-    """
-    assert best.validation is not None
-    assert blended.validation is not None
-    rows, loss = best.validation.rows, task.goal.loss
-    targets, weights = task.data.targets[rows], task.data.weights_of(rows)
-    gains = loss.by_row(best.validation.raw, targets) - loss.by_row(blended.validation.raw, targets)
-    gain = np.average(gains, weights=weights)
-    error = np.sqrt(np.average((gains - gain) ** 2, weights=weights) / len(gains))
-    return bool(gain > error) and blended.score < scaled_score(best.score, _PROMISING)

@@ -22,7 +22,7 @@ from gramless.selection.candidate import (
     Refinement,
     dense_features,
 )
-from gramless.selection.candidates.kernel_ridge import screen_kernel_ridge
+from gramless.selection.candidates.kernel_ridge import sampled_trials
 from gramless.selection.growth import covariances
 from gramless.selection.kernel_ridge import compare_metrics
 from gramless.selection.metric_learning import learned_projection
@@ -84,7 +84,7 @@ class SmoothKernels(Refinement):
 
 def _n_landmarks(task: SelectionTask) -> int:
     config = task.config
-    wanted = min(config.n_landmarks, config.landmarks_an_output * task.data.n_outputs)
+    wanted = min(config.n_landmarks, config.landmarks_an_output * task.budget.n_outputs)
     return min(wanted, MAX_NUMBERS // task.n_rows)
 
 
@@ -115,8 +115,10 @@ def smooth_bandwidths(
     weighted inputs predicts a sample clearly better, as it does for the pixels of images, the unit
     is 0.6 times the bandwidth of that kernel.
     """
-    screen = task.once(screen_kernel_ridge)
-    known = () if screen is None else screen.of_scalings
+    trials = task.once(sampled_trials)
+    # Other splits are other samples, and the ranks of monotone inputs are another scaling.
+    is_comparable = len(trials.samples[0].parts) == 1 and task.monotone is None
+    known = trials.of_scalings if is_comparable else ()
     weighted, equal = compare_metrics(task, scaler, fine / fine.max(), known)
     if equal.score >= _MAX_EQUAL_ERROR_RATIO * weighted.score:
         with np.errstate(divide="ignore", over="ignore"):
