@@ -282,9 +282,9 @@ def nested_solutions(
 
     Examples
     --------
-    >>> nested_solutions(np.eye(2), np.ones(2), np.array([[2.0], [6.0]]), [1, 2])
-    [array([[1.]]), array([[1.],
-           [3.]])]
+    >>> right = np.array([[2.0], [6.0]])
+    >>> [a.round(6).tolist() for a in nested_solutions(np.eye(2), np.ones(2), right, [1, 2])]
+    [[[1.0]], [[1.0], [3.0]]]
     """
     single = gram.astype(np.float32)
     single[np.diag_indices_from(single)] += diagonal.astype(np.float32)
