@@ -1,4 +1,4 @@
-"""The alpha of a ridge-like fit that does best on a fifth of the training rows, held back."""
+"""Select the alpha of a ridge-like fit on a fifth of the training rows."""
 
 from __future__ import annotations
 
@@ -26,17 +26,20 @@ def choose_alpha(
     alphas: Iterable[float],
     error: Callable[[Vector, NDArray[np.intp]], float],
 ) -> tuple[float, float]:
-    """Return the alpha with the least ``error(responses, rows)``, and that error.
+    """Return the alpha with the smallest ``error(responses, rows)``, and that error.
 
-    Of equals the largest alpha. Each fit starts from the one before.
+    In a tie the largest alpha wins. Each fit starts from the solution of the one before.
     """
     order = stream(0, "held back").permutation(matrix.shape[0])
-    held_back, kept = np.split(order, [int(SHARE * len(order))])
-    training, judging = matrix.take_rows(kept), matrix.take_rows(held_back)
+    validation, training_rows = np.split(order, [int(SHARE * len(order))])
+    training_matrix, validation_matrix = (
+        matrix.take_rows(training_rows),
+        matrix.take_rows(validation),
+    )
     weights, errors = None, {}
     for alpha in sorted(alphas, reverse=True):
-        problem = Problem(training, targets[kept], L2(alpha), loss)
+        problem = Problem(training_matrix, targets[training_rows], L2(alpha), loss)
         weights = solver.solve(problem, weights).weights
-        errors[alpha] = error(judging.matvec(weights), held_back)
+        errors[alpha] = error(validation_matrix.matvec(weights), validation)
     best = min(errors, key=lambda alpha: errors[alpha])
     return best, errors[best]

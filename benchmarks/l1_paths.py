@@ -1,4 +1,4 @@
-"""Paths of ``mean(loss) + alpha |w|_1`` over binned features, ours, and how good weights are."""
+"""Paths of ``mean(loss) + alpha |w|_1`` over binned features, our solver, and dual objectives."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from gramless.solvers.objective import Problem
 
 @dataclass(frozen=True)
 class Formats:
-    """One matrix and its targets, in each solver's format."""
+    """A matrix in each solver's format, and its targets."""
 
     matrix: BinnedMatrix
     targets: Vector
 
     @cached_property
     def csr(self) -> sp.csr_matrix:
-        # liblinear's interface knows the older class alone.
+        # liblinear's interface accepts only the older class.
         return sp.csr_matrix(scipy_csr(self.matrix))
 
     @cached_property
@@ -41,7 +41,7 @@ class Formats:
 
 @dataclass(frozen=True)
 class AlphaPath:
-    """A loss over a matrix, for alphas that go down."""
+    """A loss over a matrix, with decreasing alphas."""
 
     data: Formats
     loss: Loss
@@ -53,26 +53,30 @@ class AlphaPath:
 
 
 def formats(X: Rows, y: NDArray[np.generic], n_grids: int, n_jobs: int | None) -> Formats:
-    """Bin rows with the usual bandwidths; two classes become -1 and 1."""
+    """Bin rows with the default bandwidths; two classes become targets -1 and 1."""
     return Formats(binned_map(X, n_grids, n_jobs).fit_matrix(X), numeric_targets(y))
 
 
 def largest_alpha(matrix: BinnedMatrix, targets: Vector, loss: Loss) -> float:
-    """Return the alpha from which on all weights are zero: the gradient's largest entry there."""
-    slopes = loss.gradient(np.zeros_like(targets), targets)
-    return float(np.abs(matrix.rmatvec(slopes / len(targets))).max())
+    """Return the alpha above which all weights are zero, the largest entry of the gradient."""
+    gradient = loss.gradient(np.zeros_like(targets), targets)
+    return float(np.abs(matrix.rmatvec(gradient / len(targets))).max())
 
 
 def dual_value(problem: Problem, weights: Vector) -> float:
-    """Return a lower bound on the objective, which meets it at the minimum.
+    """Return a lower bound on the objective, which equals it at the minimum.
 
-    The dual objective at the negative slopes of the losses (of the squared loss: the residual),
-    shrunken until no column's product with them exceeds alpha.
+    The bound is the dual objective at the negative gradient of the losses (for the squared loss,
+    the residual), scaled down so that no column's product with it exceeds alpha.
     """
     matrix, y = problem.matrix, problem.targets
-    slopes = -problem.loss.gradient(matrix.matvec(weights), y)
-    steepest = float(np.abs(matrix.rmatvec(slopes / len(y))).max())
-    dual = slopes * min(1.0, problem.penalty.l1 / steepest) if steepest else slopes
+    negative_gradient = -problem.loss.gradient(matrix.matvec(weights), y)
+    largest_product = float(np.abs(matrix.rmatvec(negative_gradient / len(y))).max())
+    dual = (
+        negative_gradient * min(1.0, problem.penalty.l1 / largest_product)
+        if largest_product
+        else negative_gradient
+    )
     if problem.loss.name == "squared":
         return float(np.mean(dual * y - 0.5 * dual**2))
     share = dual * y
@@ -84,10 +88,10 @@ def dual_value(problem: Problem, weights: Vector) -> float:
 def ours(path: AlphaPath, n_jobs: int | None) -> Fit:
     def fit(tolerance: float) -> Vector:
         solver = GridDescent(tol=tolerance, max_iter=MAX_ITERATIONS, n_jobs=n_jobs)
-        weights, found = None, []
+        weights, path_weights = None, []
         for problem in path.problems():
             weights = solver.solve(problem, weights).weights
-            found.append(weights)
-        return np.array(found)
+            path_weights.append(weights)
+        return np.array(path_weights)
 
     return fit

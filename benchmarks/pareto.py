@@ -1,13 +1,15 @@
-"""Error against time: gramless at efforts 1 to 5 beside boosted trees, with nothing else given.
+"""Error against time: gramless at efforts 1 to 5 compared with boosted trees.
 
-Rules of the library are chosen on synthetic tables and on the choosing half of the real ones;
-figures are quoted for the judging half, which is the default here (``--half choosing`` and ``--half
-synthetic`` show the others). Each method takes turns on every table, each turn with another seed;
-those named in ``ONCE`` have one. A table's error and times are means over the seeds, and their
-ratios to LightGBM's are averaged geometrically over tables. Errors are the share of wrong classes,
-or the RMSE over the standard deviation of the test targets; megabytes are those of the pickled
-model. Of classes there are the log loss and the Brier score of the test rows, and on how many
-tables a method's probabilities are no worse than those of the trees it is held against.
+All other parameters have their defaults.
+
+The library's rules are chosen on synthetic tables and on the choosing half of the real ones.
+Published figures are those of the other half, which is the default here (``--half judging``).
+Methods take turns on every table, each turn with another seed; those in ``ONCE`` have one turn. A
+table's error and times are means over the seeds, and their ratios to LightGBM's are averaged
+geometrically over tables. Errors are error rates, or the RMSE over the standard deviation of the
+test targets; megabytes are those of the pickled model. For classification there are the log loss
+and the Brier score of the test rows, and the number of tables on which a method's probabilities are
+no worse than those of ``COMPARED_WITH``.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ CHOOSING = (
     "nyc_taxi_green_349k",
     "uci_kin40k",
 )
-JUDGING = (
+EVALUATION = (
     "cadata",
     "cod-rna",
     "covtype_first20k",
@@ -74,42 +76,42 @@ METHODS = (
     "hist_gradient_boosting",
     "extra_trees",
 )
+# These have one seed, because they take long and similar methods have all seeds.
 ONCE = ("xgboost", "lightgbm_tuned", "catboost_tuned")
-"""They have one seed, as they take long and others of their kind have all."""
 REFERENCE = "lightgbm"
-HELD_AGAINST = ("lightgbm", "catboost")
+COMPARED_WITH = ("lightgbm", "catboost")
+# With more classes, probabilities are compared by the Brier score, because each class has few rows.
 MANY_CLASSES = 20
-"""With more, probabilities are compared by the Brier score: few rows say much of each class."""
 _MAX_SYNTHETIC_ROWS = 20_000
+# Size of a label in the picture: a difference of errors, and a ratio of times.
 _LABEL_HEIGHT, _LABEL_WIDTH = 0.01, 2.2
-"""Of the picture's labels: a difference of errors, a ratio of times."""
 
 
 @dataclass(frozen=True)
 class SizedOutcome(Outcome):
-    """An outcome with the size of the pickled model, and of classes two scores of probabilities."""
+    """An outcome with the size of the pickled model and, for classification, two scores."""
 
     megabytes: float
     log_loss: float | None = None
     brier: float | None = None
 
 
-def judge(estimator: Any, data: Dataset) -> SizedOutcome:
-    """Fit, judge on all test rows and weigh the model."""
+def evaluate(estimator: Any, data: Dataset) -> SizedOutcome:
+    """Fit, compute errors and scores on all test rows, and measure the size of the model."""
     outcome = asdict(fit_and_evaluate(estimator, data))
     megabytes = len(pickle.dumps(estimator)) / 1e6
     if data.task == "regression":
         return SizedOutcome(**outcome, megabytes=megabytes)
     known = class_numbers(np.asarray(estimator.classes_), data.y_test)
-    told = probability_metrics(known, estimator.predict_proba(data.X_test))
-    scores = {name: told[name] for name in ("log_loss", "brier")}
+    metrics = probability_metrics(known, estimator.predict_proba(data.X_test))
+    scores = {name: metrics[name] for name in ("log_loss", "brier")}
     return SizedOutcome(**outcome, megabytes=megabytes, **scores)
 
 
 def tables(args: argparse.Namespace) -> Iterator[Dataset]:
-    """Yield the tables of the half that was asked for."""
+    """Yield the tables of the selected half."""
     if args.half != "synthetic":
-        names = args.sets or (JUDGING if args.half == "judging" else CHOOSING)
+        names = args.sets or (EVALUATION if args.half == "judging" else CHOOSING)
         yield from load_sets(names, args)
         return
     numbers = [k for k in range(N_TABLES) if describe(k).n_rows <= _MAX_SYNTHETIC_ROWS]
@@ -123,67 +125,69 @@ def ratios(rows: Iterable[Row], reference: str) -> list[Row]:
     for row in rows:
         by_table.setdefault(row["table"], {})[row["method"]] = row
     methods = list(dict.fromkeys(row["method"] for row in rows))
-    found = []
+    entries = []
     for method in methods:
         pairs = [
-            (own[method], own[reference])
-            for own in by_table.values()
-            if method in own and reference in own
+            (results[method], results[reference])
+            for results in by_table.values()
+            if method in results and reference in results
         ]
         entry: Row = {"method": method, "tables": len(pairs)}
         for figure in ("error", "fit s", "predict s", "MB"):
-            logs = [np.log(own[figure] / other[figure]) for own, other in pairs]
+            logs = [np.log(result[figure] / other[figure]) for result, other in pairs]
             entry[figure] = float(np.exp(np.mean(logs)))
             if figure in ("error", "fit s"):
                 entry[f"worst {figure}"] = float(np.exp(np.max(logs)))
-        entry["wins"] = sum(own["error"] < other["error"] for own, other in pairs)
-        found.append(entry)
-    return found
+        entry["wins"] = sum(result["error"] < other["error"] for result, other in pairs)
+        entries.append(entry)
+    return entries
 
 
 def no_worse(rows: Iterable[Row]) -> list[Row]:
-    """Return on how many tables of classes a method's probabilities are no worse than others'."""
-    of_classes = [row for row in rows if row["classes"] is not None]
+    """Return on how many classification tables each method's probabilities are no worse."""
+    classification_rows = [row for row in rows if row["classes"] is not None]
     scores: dict[str, dict[str, float]] = {}
-    for row in of_classes:
+    for row in classification_rows:
         score = row["Brier" if row["classes"] > MANY_CLASSES else "log loss"]
         scores.setdefault(row["method"], {})[row["table"]] = score
-    found = []
-    for method, own in scores.items():
-        entry: Row = {"method": method, "tables": len(own)}
-        for other in HELD_AGAINST:
-            theirs = scores.get(other, {})
-            both = own.keys() & theirs.keys()
-            entry[f"no worse than {other}"] = sum(own[name] <= theirs[name] for name in both)
-        found.append(entry)
-    return found
+    entries = []
+    for method, method_scores in scores.items():
+        entry: Row = {"method": method, "tables": len(method_scores)}
+        for other in COMPARED_WITH:
+            other_scores = scores.get(other, {})
+            shared = method_scores.keys() & other_scores.keys()
+            entry[f"no worse than {other}"] = sum(
+                method_scores[name] <= other_scores[name] for name in shared
+            )
+        entries.append(entry)
+    return entries
 
 
 def _is_crowded(row: Row, others: list[Row]) -> bool:
-    """Tell whether another point lies where a label to the right of a method's point would be."""
-    close = (own for own in others if abs(own["error"] - row["error"]) < _LABEL_HEIGHT)
-    return any(1.0 < own["fit s"] / row["fit s"] < _LABEL_WIDTH for own in close)
+    """Return whether a label to the right of a method's point would cover another point."""
+    close = (other for other in others if abs(other["error"] - row["error"]) < _LABEL_HEIGHT)
+    return any(1.0 < other["fit s"] / row["fit s"] < _LABEL_WIDTH for other in close)
 
 
-def draw(found: list[Row], path: Path) -> None:
+def draw(rows: list[Row], path: Path) -> None:
     """Draw error ratios against time ratios, the efforts joined by a line."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     ax = figure.subplots()
-    efforts = [row for row in found if row["method"].startswith("effort")]
+    efforts = [row for row in rows if row["method"].startswith("effort")]
     ours = "#1b6ca8"
     times, errors = [r["fit s"] for r in efforts], [r["error"] for r in efforts]
     ax.plot(times, errors, "o-", color=ours, markersize=8, label="gramless")
-    for row in found:
-        own, first = row in efforts, row["method"] == REFERENCE
-        if not own:
+    for row in rows:
+        is_ours, is_reference = row in efforts, row["method"] == REFERENCE
+        if not is_ours:
             ax.plot(row["fit s"], row["error"], "o", color="#8a8a8a", markersize=8)
-        # On the side where neither the line nor another label is.
-        left = {"xytext": (-7, -5), "ha": "right", "va": "top" if own else "center"}
+        # Place the label away from the line and from other labels.
+        left = {"xytext": (-7, -5), "ha": "right", "va": "top" if is_ours else "center"}
         below = {"xytext": (0, -16), "ha": "center"}
         right = {"xytext": (8, -4)}
-        place = left if own or first else below if _is_crowded(row, found) else right
+        place = left if is_ours or is_reference else below if _is_crowded(row, rows) else right
         ax.annotate(
             row["method"], (row["fit s"], row["error"]), textcoords="offset points", **place
         )
@@ -210,30 +214,30 @@ def main() -> None:
     args = parse(parser)
     report = Report(args)
     methods = find_methods(args.methods)
-    often, once = ([own for own in methods if (own.name in ONCE) == yes] for yes in (False, True))
+    often, once = ([m for m in methods if (m.name in ONCE) == is_once] for is_once in (False, True))
     rows: list[Row] = []
     for data in tables(args):
-        outcomes = take_turns(often, data, args.repeats, args.jobs, judge)
-        outcomes |= take_turns(once, data, 1, args.jobs, judge)
+        outcomes = take_turns(often, data, args.repeats, args.jobs, evaluate)
+        outcomes |= take_turns(once, data, 1, args.jobs, evaluate)
         n_classes = None if data.task == "regression" else len(np.unique(data.y_train))
-        found: list[Row] = [
+        rows_of_table: list[Row] = [
             {
                 "table": data.name,
                 "method": name,
-                "seeds": len(own),
-                "error": mean(one.error for one in own),
-                "std": stdev(one.error for one in own) if len(own) > 1 else None,
-                "fit s": mean(one.fit_seconds for one in own),
-                "predict s": mean(one.predict_seconds for one in own),
-                "MB": mean(one.megabytes for one in own),
+                "seeds": len(runs),
+                "error": mean(outcome.error for outcome in runs),
+                "std": stdev(outcome.error for outcome in runs) if len(runs) > 1 else None,
+                "fit s": mean(outcome.fit_seconds for outcome in runs),
+                "predict s": mean(outcome.predict_seconds for outcome in runs),
+                "MB": mean(outcome.megabytes for outcome in runs),
                 "classes": n_classes,
-                "log loss": mean(one.log_loss for one in own) if n_classes else None,
-                "Brier": mean(one.brier for one in own) if n_classes else None,
+                "log loss": mean(outcome.log_loss for outcome in runs) if n_classes else None,
+                "Brier": mean(outcome.brier for outcome in runs) if n_classes else None,
             }
-            for name, own in outcomes.items()
+            for name, runs in outcomes.items()
         ]
-        report.add(f"{data.name}: {data.task}, {len(data.y_train):,} rows", found)
-        rows += found
+        report.add(f"{data.name}: {data.task}, {len(data.y_train):,} rows", rows_of_table)
+        rows += rows_of_table
     if any(row["classes"] is not None for row in rows):
         title = f"probabilities: log loss, Brier of more than {MANY_CLASSES} classes"
         report.add(title, no_worse(rows))

@@ -19,21 +19,23 @@ from gramless import KernelClassifier, KernelRegressor, warmup
 from gramless.selection.budget import max_grown_grids
 from gramless.selection.config import EFFORTS
 
-_OVERHEAD, _MAX_SMOOTH = 400e6, 400e6
-"""Bytes of the interpreter, its packages and compiled loops; and of one smooth kernel's features at
-most."""
-_BYTES_A_GRID, _BYTES_AN_INPUT, _BYTES_AN_OUTPUT = 4, 32, 100
-"""For each row: codes of bins, copies of the table, and vectors while grids are grown."""
-_BLENDED_ROWS, _BYTES_A_PAIR = (1500, 5000), 24
-"""Most rows of kernel ridge regression with two and with more classes; bytes per pair of rows."""
+# Bytes of the interpreter, its packages and compiled loops.
+_OVERHEAD = 400e6
+# Largest number of bytes of one smooth kernel's features.
+_MAX_SMOOTH = 400e6
+# Bytes per row: codes of bins, copies of the table, and vectors during the growth of grids.
+_BYTES_PER_GRID, _BYTES_PER_INPUT, _BYTES_PER_OUTPUT = 4, 32, 100
+# Largest number of rows of kernel ridge regression with two and with more classes.
+_BLENDED_ROWS = (1500, 5000)
+_BYTES_PER_PAIR_OF_ROWS = 24
 
 
 class GramlessModel(AbstractModel):
-    """The estimators with their defaults; hyperparameters are the parameters of these.
+    """The estimators with their defaults; hyperparameters are the estimators' parameters.
 
-    Categories and missing values are left to the estimators. The rows of ``X_val`` are not used:
-    which rows choose the model is settled within ``X``, and predictions of the others stay
-    predictions of rows never seen. A limit of time is the estimators' ``time_budget``.
+    The estimators handle categories and missing values. The rows of ``X_val`` are not used: the
+    estimators split ``X`` themselves, so that ``X_val`` stays unseen. The time limit is the
+    estimators' ``time_budget``.
     """
 
     ag_key = "GRAMLESS"
@@ -50,14 +52,14 @@ class GramlessModel(AbstractModel):
         **kwargs: Any,
     ) -> None:
         kind = KernelRegressor if self.problem_type == "regression" else KernelClassifier
-        own = {"time_budget": time_limit, "n_jobs": num_cpus, **self._get_model_params()}
+        parameters = {"time_budget": time_limit, "n_jobs": num_cpus, **self._get_model_params()}
         rows = self.preprocess(X, is_train=True)
         weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)
-        self.model = kind(**own).fit(rows, np.asarray(y), sample_weight=weights)
+        self.model = kind(**parameters).fit(rows, np.asarray(y), sample_weight=weights)
 
     @classmethod
     def warmup(cls) -> None:
-        """Compile all loops, once per installation, so that no fit is charged for it."""
+        """Compile all loops, once per installation, so that compilation does not count in a fit."""
         warmup()
 
     def _get_default_auxiliary_params(self) -> dict[str, Any]:
@@ -92,26 +94,35 @@ class GramlessModel(AbstractModel):
         n_rows, n_inputs = X.shape
         n_outputs = num_classes if num_classes and num_classes > 2 else 1
         n_grids = config.n_seeds * max_grown_grids(n_rows, n_outputs, config.most_grids)
-        a_row = _BYTES_A_GRID * n_grids + _BYTES_AN_INPUT * n_inputs + _BYTES_AN_OUTPUT * n_outputs
-        smooth = min(8.0 * config.n_landmarks * n_rows, _MAX_SMOOTH) * len(
+        bytes_per_row = (
+            _BYTES_PER_GRID * n_grids + _BYTES_PER_INPUT * n_inputs + _BYTES_PER_OUTPUT * n_outputs
+        )
+        smooth_bytes = min(8.0 * config.n_landmarks * n_rows, _MAX_SMOOTH) * len(
             config.smooth_inverse_bandwidths
         )
-        blended = min(n_rows, _BLENDED_ROWS[n_outputs > 1]) if config.blends and num_classes else 0
-        return int(_OVERHEAD + n_rows * a_row + smooth + _BYTES_A_PAIR * blended**2)
+        n_blended = (
+            min(n_rows, _BLENDED_ROWS[n_outputs > 1]) if config.blends and num_classes else 0
+        )
+        return int(
+            _OVERHEAD
+            + n_rows * bytes_per_row
+            + smooth_bytes
+            + _BYTES_PER_PAIR_OF_ROWS * n_blended**2
+        )
 
     @classmethod
     def _class_tags(cls) -> dict[str, bool]:
         return {"can_estimate_memory_usage_static": True}
 
     def _more_tags(self) -> dict[str, bool]:
-        # Nothing of a fit depends on the validation rows.
+        # A fit does not depend on the validation rows.
         return {"can_refit_full": True}
 
 
 def config_generator() -> Any:
     """Return TabArena's generator of configurations: the defaults, then random ones.
 
-    The ranges have not been measured: nobody has tuned this model on TabArena.
+    The ranges are untested: this model has not been tuned on TabArena.
     """
     from autogluon.common.space import Categorical, Int
     from tabarena.utils.config_utils import ConfigGenerator

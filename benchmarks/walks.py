@@ -1,4 +1,4 @@
-"""Find the loosest tolerance with which each solver reaches a gap, then time that setting."""
+"""Search for the loosest tolerance at which each solver reaches a gap, then time that setting."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from harness.timing import interleaved
 
 MAX_ITERATIONS = 10_000
 LAST_TOLERANCE, FACTOR = 1e-12, 3.0
+# After three bisections a tolerance is at most 15 % below the loosest sufficient one.
 REFINEMENTS = 3
-"""A tolerance is then at most 15 % below the loosest that does."""
 
+# Returns the weights at a tolerance.
 Fit = Callable[[float], Vector]
-"""From a tolerance to weights."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A solver with the tolerance that its walk starts from.
+    """A solver with the first tolerance of its search.
 
-    One that is ``guarded`` walks in processes of their own, because most compiled code cannot
-    be stopped otherwise; ours has threads, which such a process would lack.
+    A ``guarded`` solver searches in child processes, because most compiled code cannot be stopped
+    otherwise. Ours is not guarded, because its threads do not exist in a forked process.
     """
 
     fit: Fit
@@ -46,22 +46,22 @@ class Contender:
 
 @dataclass(frozen=True)
 class Goal:
-    """The gap to reach, how to judge weights, and the seconds that a fit may take."""
+    """The gap to reach, a function that computes it, and the time limit of a fit in seconds."""
 
     gap: float
-    judge: Callable[[Vector], float]
-    most_seconds: float
+    compute_gap: Callable[[Vector], float]
+    max_seconds: float
 
 
 @dataclass(frozen=True)
 class Finish:
-    """Where a walk ended; without weights where the limit cut it off."""
+    """The last fit of a search; without weights if it exceeded the time limit."""
 
     goal: Goal
     tolerance: float
     weights: Vector | None
     gap: float | None
-    walked_seconds: float
+    seconds: float
 
     @property
     def reached(self) -> bool:
@@ -71,16 +71,16 @@ class Finish:
     def outcome(self) -> str:
         if self.reached:
             return "reached"
-        if self.walked_seconds > self.goal.most_seconds:
-            return f"not reached in {self.goal.most_seconds:g} s"
+        if self.seconds > self.goal.max_seconds:
+            return f"not reached in {self.goal.max_seconds:g} s"
         return "not reached by any tolerance"
 
 
 def race_options(
     about: str | None, repeats: int, sets: Sequence[str], seconds: float
 ) -> argparse.ArgumentParser:
-    """Return a parser of what scripts take that :func:`race` solvers."""
-    # A tolerance that is too low for the iterations is seen in the gap.
+    """Return a parser with the options of scripts that :func:`race` solvers."""
+    # If the iterations do not suffice for a tolerance, the gap shows it.
     warnings.simplefilter("ignore", ConvergenceWarning)
     parser = options(about, repeats=repeats, sets=sets)
     parser.add_argument("--seconds", type=float, default=seconds, help="limit of a fit")
@@ -114,8 +114,8 @@ def logistic_regression(csr: sp.csr_array, labels: np.ndarray, alpha: float, sol
     return fit
 
 
-def within(fit: Callable[[], Vector], seconds: float) -> Vector | None:
-    """Return what ``fit`` does, or None where it takes longer than that."""
+def run_with_limit(fit: Callable[[], Vector], seconds: float) -> Vector | None:
+    """Return the result of ``fit`` in a child process, or None if it takes longer."""
     fork = multiprocessing.get_context("fork")
     receiver, sender = fork.Pipe(duplex=False)
     child = fork.Process(target=_fit_and_send, args=(fit, sender), daemon=True)
@@ -133,56 +133,57 @@ def _fit_and_send(fit: Callable[[], Vector], sender: Connection) -> None:
     sender.send(fit())
 
 
-def walk(contender: Contender, goal: Goal) -> Finish:
-    """Find the loosest tolerance that reaches the gap, or where it takes too long.
+def search_tolerance(contender: Contender, goal: Goal) -> Finish:
+    """Search for the loosest tolerance that reaches the gap, until a fit takes too long.
 
-    Down by factors of 3, then halfway back in the logarithm, as often as ``REFINEMENTS`` says:
-    nobody is timed with a tolerance much lower than needed.
+    The tolerance is divided by 3 until the gap is reached. Then ``REFINEMENTS`` bisections of its
+    logarithm follow, so that no solver is timed with a tolerance much lower than necessary.
     """
     tolerance, missed = contender.first, None
     while True:
-        here = fitted(contender, goal, tolerance)
+        finish = fit_once(contender, goal, tolerance)
         lower = tolerance / FACTOR
-        if here.reached:
-            return here if missed is None else loosened(contender, goal, here, missed)
-        if here.walked_seconds > goal.most_seconds or lower < LAST_TOLERANCE:
-            return here
+        if finish.reached:
+            return finish if missed is None else refine_tolerance(contender, goal, finish, missed)
+        if finish.seconds > goal.max_seconds or lower < LAST_TOLERANCE:
+            return finish
         tolerance, missed = lower, tolerance
 
 
-def loosened(contender: Contender, goal: Goal, reached: Finish, missed: float) -> Finish:
-    """Return the loosest fit that still reaches the gap, given a tolerance that does not."""
+def refine_tolerance(contender: Contender, goal: Goal, reached: Finish, missed: float) -> Finish:
+    """Return the loosest fit that reaches the gap, between two tolerances."""
     for _ in range(REFINEMENTS):
-        here = fitted(contender, goal, float(np.sqrt(reached.tolerance * missed)))
-        if here.reached:
-            reached = here
+        finish = fit_once(contender, goal, float(np.sqrt(reached.tolerance * missed)))
+        if finish.reached:
+            reached = finish
         else:
-            missed = here.tolerance
+            missed = finish.tolerance
     return reached
 
 
-def fitted(contender: Contender, goal: Goal, tolerance: float) -> Finish:
-    """Fit once and judge the weights."""
+def fit_once(contender: Contender, goal: Goal, tolerance: float) -> Finish:
+    """Fit once and compute the gap."""
     fit = partial(contender.fit, tolerance)
     started = perf_counter()
-    weights = within(fit, goal.most_seconds) if contender.guarded else fit()
+    weights = run_with_limit(fit, goal.max_seconds) if contender.guarded else fit()
     seconds = perf_counter() - started
-    gap = None if weights is None else goal.judge(weights)
+    gap = None if weights is None else goal.compute_gap(weights)
     return Finish(goal, tolerance, weights, gap, seconds)
 
 
 def race(
     contenders: Mapping[str, Contender], goal: Goal, repeats: int
 ) -> tuple[dict[str, Finish], list[Row]]:
-    """Let all walk, then time those that reached the gap, in turns; ours is called "ours".
+    """Search each solver's tolerance, then time those that reached the gap, in turns.
 
-    Nothing may compile in here: the processes of a walk keep nothing for the next.
+    Ours is called "ours". All solvers must be compiled beforehand, because the child processes of
+    the searches discard what they compile.
     """
     finishes: dict[str, Finish] = {}
     for label, contender in contenders.items():
-        finishes[label] = here = walk(contender, goal)
-        gap = "unknown" if here.gap is None else f"{here.gap:.1e}"
-        print_progress(f"  {label}: {here.outcome}, tolerance {here.tolerance:.1e}, gap {gap}")
+        finishes[label] = finish = search_tolerance(contender, goal)
+        gap = "unknown" if finish.gap is None else f"{finish.gap:.1e}"
+        print_progress(f"  {label}: {finish.outcome}, tolerance {finish.tolerance:.1e}, gap {gap}")
     runs = {
         label: partial(contenders[label].fit, end.tolerance)
         for label, end in finishes.items()
@@ -206,5 +207,5 @@ def race(
 
 
 def relative_gap(value: Callable[[Vector], float], best: float) -> Callable[[Vector], float]:
-    """Return a judge: how far the objective is above the best known, relative to that."""
+    """Return a function that computes the gap between the objective and ``best``, over ``best``."""
     return lambda weights: float(np.divide(value(weights) - best, best))

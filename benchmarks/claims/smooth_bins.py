@@ -110,7 +110,7 @@ def errors_by_alpha(
 
 
 def split_rows(data: Dataset, seed: int) -> tuple[Part, Part]:
-    """Return all rows except a random fifth, and that fifth; targets are centred by the first part."""
+    """Return all rows except a random fifth, and that fifth, with centred targets."""
     order = stream(seed, "rows held back").permutation(len(data.y_train))
     n_validation = int(HELD_BACK * len(order))
     training, validation = np.sort(order[n_validation:]), np.sort(order[:n_validation])

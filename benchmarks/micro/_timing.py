@@ -1,7 +1,7 @@
-"""Timing shared by the micro-benchmarks: interleaved repeats, the machine's limits.
+"""Timing of micro-benchmarks: interleaved repeats, and limits of the machine.
 
-Time differs from one second to the next on a shared machine: cases take turns within each repeat,
-so that a slow second hits all of them, and the median over the repeats is reported.
+Speed varies from second to second on a shared machine. Cases take turns within each repeat, so that
+a slow second affects all of them, and the median over the repeats is reported.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ _QUICK_BANDWIDTH_BYTES = 1 << 24
 
 @dataclass(frozen=True)
 class Case:
-    """One thing to time.
+    """A function to time.
 
     Attributes
     ----------
     loop : str
-        Its name in the table.
+        Name in the table.
     run : callable
     unit : str
-        What the time is divided by, such as ``"cell"``.
+        The unit of work by which the time is divided, such as ``"cell"``.
     units : float
-        How many of them one call of ``run`` handles.
+        Number of units per call of ``run``.
     bytes_moved : float
-        Bytes that one call must at least read and write.
+        Bytes that one call must read and write at least.
     limit : str
-        The limit of the machine to compare with: ``"memory"`` or another that the script names.
+        The limit of the machine to compare with: ``"memory"`` or one that the script defines.
     work : float
-        How many times the limit's own unit one call needs; bytes where the limit is memory.
+        Work of one call in the unit of the limit; bytes if the limit is memory.
     peer : str or None
         ``loop`` of the case to compare with.
     """
@@ -64,14 +64,14 @@ class Case:
 
 
 def options(about: str | None, quick: dict[str, int], **sizes: int) -> argparse.Namespace:
-    """Parse the command line: the sizes with their defaults, and what every script takes.
+    """Parse the command line: the sizes with their defaults, and the options of every script.
 
     Parameters
     ----------
     about : str
         The script's docstring.
     quick : dict
-        The sizes of a smoke run.
+        The sizes with ``--quick``.
     **sizes : int
         The sizes and their defaults.
 
@@ -100,16 +100,16 @@ def seconds(
     between: float,
 ) -> list[float]:
     """Return the median time of one call of each case; the cases take turns."""
-    calls = {case.loop: _calls_a_sample(case.run, sample) for case in cases}
+    calls = {case.loop: _calls_per_sample(case.run, sample) for case in cases}
     runs = {case.loop: partial(_call, case.run, calls[case.loop]) for case in cases}
-    found = interleaved(runs, repeats, warm_up=False, before=lambda run: settle(between))
-    return [found[loop] / n_calls for loop, n_calls in calls.items()]
+    times = interleaved(runs, repeats, warm_up=False, before=lambda run: settle(between))
+    return [times[loop] / n_calls for loop, n_calls in calls.items()]
 
 
 def memory_bandwidth(n_threads: int, quick: bool = False) -> float:
-    """Return the bytes a second that ``n_threads`` read, or read and write, at best.
+    """Return the memory bandwidth of ``n_threads`` in bytes per second.
 
-    The larger of the two rates of NumPy's sum and copy over arrays far larger than the caches.
+    This is the larger of the rates of NumPy's sum and copy over arrays far larger than the caches.
     """
     n_bytes = _QUICK_BANDWIDTH_BYTES if quick else _BANDWIDTH_BYTES
     source = np.ones(n_bytes // 8)
@@ -130,14 +130,14 @@ def memory_bandwidth(n_threads: int, quick: bool = False) -> float:
 
 
 def product_rate(dtype: DTypeLike, size: int, n_threads: int = 1) -> float:
-    """Return the multiplications a second of a large product by BLAS, at best."""
+    """Return the multiplications per second of a large matrix product by BLAS."""
     left, right = np.random.default_rng(0).random((2, size, size)).astype(dtype)
     with threadpool_limits(n_threads, user_api="blas"):
         return size**3 / min(_time(lambda: left @ right, 1) for _ in range(6))
 
 
 def draw_codes(args: argparse.Namespace) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int64]]:
-    """Return codes that are uniform over the bins, the hardest case for the caches, and offsets."""
+    """Return uniformly distributed codes, the worst case for the caches, and offsets."""
     rng = np.random.default_rng(0)
     dtype = np.uint8 if args.bins < 2**8 else np.uint16 if args.bins < 2**16 else np.uint32
     codes = rng.integers(1, args.bins, (args.grids, args.rows), dtype, endpoint=True)
@@ -145,9 +145,9 @@ def draw_codes(args: argparse.Namespace) -> tuple[NDArray[np.unsignedinteger], N
 
 
 def rows_of(cases: list[Case], times: list[float], limits: dict[str, float]) -> list[Row]:
-    """Relate the times to the limits and to the peers.
+    """Return the rows of the table: times relative to the limits and to the peers.
 
-    ``limits`` holds rates: bytes a second for ``"memory"``, units of work a second for others.
+    ``limits`` are rates: bytes per second for ``"memory"``, units of work per second for others.
     """
     per_unit = {c.loop: 1e9 * t / c.units for c, t in zip(cases, times, strict=True)}
     rows = []
@@ -169,7 +169,7 @@ def rows_of(cases: list[Case], times: list[float], limits: dict[str, float]) -> 
 
 
 def run(cases: list[Case], args: argparse.Namespace, limits: dict[str, float]) -> None:
-    """Time the cases and print them, with the machine and the sizes."""
+    """Time the cases and print the tables."""
     sample = _QUICK_SAMPLE_SECONDS if args.quick else _SAMPLE_SECONDS
     between = 0.0 if args.quick else SETTLING_SECONDS
     times = seconds(cases, args.repeats, sample, between)
@@ -181,8 +181,8 @@ def run(cases: list[Case], args: argparse.Namespace, limits: dict[str, float]) -
     report.close()
 
 
-def _calls_a_sample(function: Callable[[], object], sample: float) -> int:
-    """Warm up, compilation included, and choose how many calls fill a sample."""
+def _calls_per_sample(function: Callable[[], object], sample: float) -> int:
+    """Warm up, including compilation, and return the number of calls that fill a sample."""
     function()
     return max(1, round(sample / max(_time(function, 1), 1e-9)))
 

@@ -40,16 +40,18 @@ class Models:
         backfit(*grids, self.derivatives, self.weights, 0, self.changes, *self.scratch)
 
     def by_numpy(self) -> None:
-        curvatures, slopes = np.ones(len(self.changes)), self.derivatives[:, 0].copy()
+        curvatures, negative_gradient = np.ones(len(self.changes)), self.derivatives[:, 0].copy()
         for g in self.order:
             bins = slice(self.offsets[g], self.offsets[g + 1])
             code, weights = self.codes[g] - np.uint16(1), self.weights[bins, 0, 0]
             fitted = code[: self.half]
-            slope = np.bincount(fitted, slopes[: self.half], len(weights))
-            curvature = np.bincount(fitted, curvatures[: self.half], len(weights))
-            steps = ((slope - RIDGE * weights) / (curvature + RIDGE)).astype(np.float32)
+            gradient_sums = np.bincount(fitted, negative_gradient[: self.half], len(weights))
+            curvature_sums = np.bincount(fitted, curvatures[: self.half], len(weights))
+            steps = ((gradient_sums - RIDGE * weights) / (curvature_sums + RIDGE)).astype(
+                np.float32
+            )
             weights += steps
-            slopes -= curvatures * steps[code]
+            negative_gradient -= curvatures * steps[code]
 
 
 def all_cases(args: argparse.Namespace) -> list[Case]:

@@ -1,7 +1,7 @@
-"""Cells, keys and look-ups, against the floor and multiply-add rate of a plain loop.
+"""Cells, keys and look-ups, compared with the rate of a loop that only computes floors.
 
-The arithmetic limit is a loop over a tile in the first-level cache that adds ``floor(x * a + b)``
-and nothing else, in numbers a second. A unit is a cell, or a look-up of one row in one grid.
+The arithmetic limit is the rate of a loop over a tile in the L1 cache that adds ``floor(x * a +
+b)``, in numbers per second. A unit is a cell, or a look-up of one row in one grid.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ add_patterns, add_sparse_cells = entry(binning.add_patterns), entry(binning.add_
 
 @reordering_loop
 def add_floors(values, scale, shift, out):  # type: ignore[no-untyped-def]
-    """Add ``floor(values * scale + shift)`` to ``out``: what a cell costs at the very least."""
+    """Add ``floor(values * scale + shift)`` to ``out``, the least work that a cell needs."""
     for i in range(len(out)):
         out[i] += np.floor(values[i] * scale + shift)
 
@@ -44,7 +44,7 @@ def repeat_floors(n, values, out):  # type: ignore[no-untyped-def]
 
 
 def arithmetic_rate() -> float:
-    """Return numbers a second of the plain loop, at best."""
+    """Return the numbers per second of the plain loop."""
     values, out, n = np.random.default_rng(0).normal(size=TILE), np.zeros(TILE), 2000
     repeat_floors(n, values, out)
     best = float("inf")
@@ -66,12 +66,12 @@ def draw_group(n_columns: int, mean: float) -> GridGroup:
 
 
 def cell_cases() -> list[Case]:
-    """Time the cells of one tile in eight grids, all in the first-level cache."""
+    """Time the cells of one tile in eight grids, all in the L1 cache."""
     rng = np.random.default_rng(1)
     grids = draw_group(CACHED_COLUMNS, 1.0)._divided(np.arange(CACHED_COLUMNS))
     columns = rng.normal(size=(CACHED_COLUMNS, CACHED_ROWS))
     largest = np.abs(columns).max(axis=1)
-    begun = np.zeros((CACHED_ROWS, binning.GROUP), np.int64)
+    partial_keys = np.zeros((CACHED_ROWS, binning.GROUP), np.int64)
     keys = np.zeros((binning.GROUP, CACHED_ROWS), np.int64)
     ids = rng.integers(0, 256, CACHED_ROWS).astype(np.int32)
     contributions = rng.integers(0, 9, (256, binning.GROUP))
@@ -88,7 +88,7 @@ def cell_cases() -> list[Case]:
         ),
         Case(
             "add_patterns",
-            lambda: add_patterns(ids, contributions, begun),
+            lambda: add_patterns(ids, contributions, partial_keys),
             "key",
             keys.size,
             ids.nbytes + 2 * keys.nbytes,
@@ -97,28 +97,30 @@ def cell_cases() -> list[Case]:
 
 
 def table_cases() -> list[Case]:
-    """Time what is computed beside: corrected rows, a rebuilt index."""
+    """Time the cells of sparse rows, and rebuilding the index of a hash table."""
     rng = np.random.default_rng(5)
-    wide = draw_group(CACHED_COLUMNS, 1.0)._padded
+    parameters = draw_group(CACHED_COLUMNS, 1.0)._padded
     values = rng.normal(size=CACHED_COLUMNS * TILE)
     indptr = CACHED_COLUMNS * np.arange(TILE + 1)
     indices = np.tile(np.arange(CACHED_COLUMNS), TILE)
-    keys, zero_keys = np.zeros((TILE, binning.GROUP), np.int64), np.zeros_like(wide[2])
+    keys, zero_keys = np.zeros((TILE, binning.GROUP), np.int64), np.zeros_like(parameters[2])
     table, slots = rng.integers(-(2**63), 2**63, 2001), np.zeros(1 << 13, np.int32)
     cells = binning.GROUP * values.size
 
-    def correct() -> None:
-        add_sparse_cells(indptr, indices, values, 0, TILE, wide, zero_keys, keys)
+    def add_cells_of_nonzeros() -> None:
+        add_sparse_cells(indptr, indices, values, 0, TILE, parameters, zero_keys, keys)
 
     filled = table.nbytes + slots.nbytes
     return [
-        Case("add_sparse_cells", correct, "cell", cells, values.nbytes, "floors", cells),
+        Case(
+            "add_sparse_cells", add_cells_of_nonzeros, "cell", cells, values.nbytes, "floors", cells
+        ),
         Case("fill_slots", lambda: fill_slots(table, 2000, slots, 13), "bin", 2000, filled),
     ]
 
 
 def learn(keys: NDArray[np.int64], codes: NDArray[np.uint32]) -> tuple:
-    """Number the bins of one grid from the start; return what look-ups need."""
+    """Number the bins of one grid from the start; return the arguments of look-ups."""
     bits = (4 * (len(keys) + 1)).bit_length()
     slots, table = np.zeros(1 << bits, np.int32), np.zeros(1 << (bits - 2), np.int64)
     count, used = number_codes(keys, len(keys), slots, min(10, bits), table, 0, len(keys), codes)
@@ -126,7 +128,7 @@ def learn(keys: NDArray[np.int64], codes: NDArray[np.uint32]) -> tuple:
 
 
 def lookup_cases(n_rows: int) -> list[Case]:
-    """Learn and find the bins of one grid, by how many there are."""
+    """Learn and find the bins of one grid, with few and with many bins."""
     cases = []
     for label, n_bins in BINS.items():
         rng = np.random.default_rng(3)
@@ -151,11 +153,11 @@ def block_cases(args: argparse.Namespace) -> list[Case]:
     rng = np.random.default_rng(4)
     X = rng.normal(size=(args.rows, args.columns))
     X[rng.random(X.shape) >= DENSITY] = 0.0
-    everything, none = np.arange(args.columns), np.empty(0, np.int64)
+    all_columns, none = np.arange(args.columns), np.empty(0, np.int64)
     group = draw_group(args.columns, 8.0)
     limits = cell_limits(group.inverse_widths)
-    tiles = pack_block(X, 0, len(X), ColumnPlan(everything, (), none), limits)
-    nonzeros = pack_block(X, 0, len(X), ColumnPlan(none, (), everything), limits)
+    tiles = pack_block(X, 0, len(X), ColumnPlan(all_columns, (), none), limits)
+    nonzeros = pack_block(X, 0, len(X), ColumnPlan(none, (), all_columns), limits)
     n_groups = -(-args.grids // binning.GROUP)
     return [
         *layout_cases("tiles", tiles, group, n_groups, X.size),
@@ -166,9 +168,9 @@ def block_cases(args: argparse.Namespace) -> list[Case]:
 def layout_cases(
     label: str, block: PackedBlock, group: GridGroup, n_groups: int, n_cells: int
 ) -> list[Case]:
-    """Learn and find the bins of a packed block, as often as there are groups of grids."""
+    """Learn and find the bins of a packed block, once per group of grids."""
     codes = np.empty((binning.GROUP, block.n_rows), np.uint32)
-    tables, room = BinTables.empty(binning.GROUP), key_workspace(block)
+    tables, workspace = BinTables.empty(binning.GROUP), key_workspace(block)
     tables.learn(group, block, codes)
 
     def learn_all() -> None:
@@ -177,7 +179,7 @@ def layout_cases(
 
     def find_all() -> None:
         for _ in range(n_groups):
-            tables.find(group, block, codes, room)
+            tables.find(group, block, codes, workspace)
 
     read = block.tiles.nbytes + block.values.nbytes + block.indices.nbytes
     lookups, moved = n_groups * codes.size, n_groups * (read + codes.nbytes)

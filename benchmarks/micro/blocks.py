@@ -1,12 +1,12 @@
-"""Responses of doubly stochastic training: blocks of features, drawn once, computed at each use.
+"""Responses of doubly stochastic training: blocks of features, computed at each use.
 
-A unit is a row with one frequency: a projection, a cosine and a sine, and both times the weights
-of K outputs, ``2 d + 4 K`` additions and multiplications. The limit is what BLAS reaches with large
-square matrices of float32 on as many threads, in additions and multiplications a second: cosines
-and sines are for nothing. ``matrix products`` are the same operations by BLAS, of rows with
-frequencies and of features that are there already with weights. ``numpy`` is ``cos`` and ``sin`` of
-``X @ W.T`` times weights, block by block, with as many threads for BLAS: in float32 as ours, and in
-float64 as arrays are unless one says otherwise.
+A unit is a row with one frequency: a projection, a cosine and a sine, and both times the weights of
+K outputs, ``2 d + 4 K`` additions and multiplications. The limit is the rate of BLAS with large
+square float32 matrices on as many threads, in additions and multiplications per second; cosines and
+sines count as no work. ``matrix products`` are the same products by BLAS: of rows with frequencies,
+and of stored features with weights. ``numpy`` computes ``cos`` and ``sin`` of ``X @ W.T`` times
+weights, block by block, with as many threads for BLAS: in float32 like ours, and in float64,
+NumPy's default.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BLAS = ThreadpoolController()
 
 
 class Setting:
-    """Rows, frequencies and weights of so many inputs and outputs."""
+    """Rows, frequencies and weights for a number of inputs and of outputs."""
 
     def __init__(self, args: argparse.Namespace, n_inputs: int, n_outputs: int) -> None:
         self.jobs, self.n_blocks = args.jobs, args.blocks
@@ -53,7 +53,7 @@ class Setting:
         self.typed = {char: self.arrays(char) for char in "fd"}
 
     def arrays(self, char: str) -> tuple[NDArray[Any], list[tuple[NDArray[Any], NDArray[Any]]]]:
-        """Return rows, and frequencies and weights by block, in a precision."""
+        """Return rows, and the frequencies and weights of each block, in a precision."""
         by_block = zip(self.frequencies, self.by_block, strict=True)
         return self.X.astype(char), [(f.astype(char), w.astype(char)) for f, w in by_block]
 
@@ -88,17 +88,19 @@ def make_cases(args: argparse.Namespace, n_inputs: int, n_outputs: int) -> list[
     label = f"{n_inputs} inputs, {n_outputs} output{'s' * (n_outputs > 1)}"
 
     def case(name: str, call: Callable[[], object], peer: str | None = None) -> Case:
-        own = f"{peer}, {label}" if peer else None
+        peer_with_label = f"{peer}, {label}" if peer else None
         work = (2.0 * n_inputs + 4.0 * n_outputs) * units
-        return Case(f"{name}, {label}", call, "row x frequency", units, moved, "BLAS", work, own)
+        return Case(
+            f"{name}, {label}", call, "row x frequency", units, moved, "BLAS", work, peer_with_label
+        )
 
     return [
         case("numpy float64", partial(setting.by_numpy, "d")),
         case("numpy float32", partial(setting.by_numpy, "f")),
         case("matrix products", setting.matrix_products),
-        case("responses beside float64", setting.ours, "numpy float64"),
-        case("responses beside float32", setting.ours, "numpy float32"),
-        case("responses beside products", setting.ours, "matrix products"),
+        case("responses against float64", setting.ours, "numpy float64"),
+        case("responses against float32", setting.ours, "numpy float32"),
+        case("responses against products", setting.ours, "matrix products"),
     ]
 
 

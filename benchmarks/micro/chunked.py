@@ -4,8 +4,8 @@ A unit is a number of the matrix, times the columns of the operand; for Gram mat
 multiplication, of which there are half as many as in a product of two different matrices. NumPy
 multiplies float32 with float32, in as many threads as there are jobs; the sums of matrices of slabs
 are float64. Computed matrices copy their rows from an array, the cheapest features there can be,
-and keep nothing: what is beside the product is the cost of passing them through. The limit of Gram
-matrices is a product of two square float32 arrays.
+and store nothing: the difference to the product is the cost of passing them through. The limit of
+Gram matrices is a product of two square float32 arrays.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def matrices(rows: NDArray[np.float32], n_jobs: int) -> dict[str, ChunkedMatrix]
 
 
 def gram_cases(rows: NDArray[np.float32], n_jobs: int) -> list[Case]:
-    """Make the Gram matrix of the columns, without and with weights of the rows."""
+    """Return cases of the columns' Gram matrix, with and without row weights."""
     n_rows, n_columns = rows.shape
     weights = np.random.default_rng(1).random(n_rows)
     roots = np.sqrt(weights).astype(np.float32)[:, None]
@@ -66,7 +66,7 @@ def gram_cases(rows: NDArray[np.float32], n_jobs: int) -> list[Case]:
 
 
 def product_cases(rows: NDArray[np.float32], k: int, n_jobs: int) -> list[Case]:
-    """Make the products with one column or several."""
+    """Return cases of products with one column or several."""
     tail, label = ((), "") if k == 1 else ((k,), f" K={k}")
     rng = np.random.default_rng(2)
     w, v = rng.normal(size=(rows.shape[1], *tail)), rng.normal(size=(rows.shape[0], *tail))
@@ -86,12 +86,12 @@ def product_cases(rows: NDArray[np.float32], k: int, n_jobs: int) -> list[Case]:
         peer = f"numpy {formula}{label}"
         add(peer, run_numpy, None)
         for source, matrix in matrices(rows, n_jobs).items():
-            own = {
+            runs = {
                 "matvec": lambda Z=matrix: Z.matvec(w),
                 "rmatvec": lambda Z=matrix: Z.rmatvec(v),
                 "pull_back": lambda Z=matrix: Z.pull_back(w, lambda rows, z: v[rows] * z),
             }
-            add(f"{name}{label}{source}", own[name], peer)
+            add(f"{name}{label}{source}", runs[name], peer)
     return cases
 
 

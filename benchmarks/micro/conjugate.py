@@ -1,9 +1,9 @@
-"""The vector work of conjugate gradients, against NumPy and the memory bandwidth.
+"""The vector operations of conjugate gradients, compared with NumPy and the memory bandwidth.
 
 A unit is a column of the matrix, times the outputs. Bytes are those that must move at least once:
-each array that is read, and again where it is written; what the last cache holds can be faster than
-memory. The arrays are cut into blocks as the solver cuts them. NumPy does the same on whole arrays,
-with room for what lies between, in one thread.
+each array that is read, and again if it is written; arrays in the last-level cache can be faster
+than memory. The arrays are divided into blocks as in the solver. NumPy computes the same on whole
+arrays, with arrays for intermediate results, in one thread.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from gramless.loops import conjugate as loops
 
 QUICK = {"columns": 2000, "outputs": 3}
 _BLOCK_NUMBERS = 1 << 16
+# Steps this short do not let numbers grow over many calls.
 _SMALL = 1e-9
-"""Steps so short that no number grows, however often they are taken."""
 
 
 class Vectors:
-    """The state of a solver with some columns and outputs."""
+    """The vectors of a solver with some columns and outputs."""
 
     def __init__(self, n_columns: int, n_outputs: int, n_jobs: int) -> None:
         rng = np.random.default_rng(0)
         shape = (n_columns, n_outputs)
         self.direction, self.product, self.residual = rng.normal(size=(3, *shape))
-        self.weights, self.room = np.zeros(shape), np.empty(shape)
+        self.weights, self.scratch = np.zeros(shape), np.empty(shape)
         self.shares = np.full(shape, 1.0 / n_outputs)
         self.ridge = np.full(n_columns, _SMALL)
         self.inverse = rng.random(n_columns)
@@ -83,25 +83,25 @@ class Vectors:
         )
 
     def numpy_add_ridge(self) -> None:
-        np.multiply(self.direction, self.ridge[:, None], out=self.room)
-        self.product += self.room
+        np.multiply(self.direction, self.ridge[:, None], out=self.scratch)
+        self.product += self.scratch
         np.einsum("dk,dk->k", self.direction, self.product)
 
     def numpy_advance(self) -> None:
-        np.multiply(self.direction, self.length, out=self.room)
-        self.weights += self.room
-        np.multiply(self.product, self.length, out=self.room)
-        self.residual -= self.room
+        np.multiply(self.direction, self.length, out=self.scratch)
+        self.weights += self.scratch
+        np.multiply(self.product, self.length, out=self.scratch)
+        self.residual -= self.scratch
         np.einsum("d,dk,dk->k", self.inverse, self.residual, self.residual)
 
     def numpy_redirect(self) -> None:
         self.direction *= self.ratio
-        np.multiply(self.residual, self.inverse[:, None], out=self.room)
-        self.direction += self.room
+        np.multiply(self.residual, self.inverse[:, None], out=self.scratch)
+        self.direction += self.scratch
 
     def numpy_add_multiple(self) -> None:
-        np.multiply(self.direction, self.length, out=self.room)
-        self.weights += self.room
+        np.multiply(self.direction, self.length, out=self.scratch)
+        self.weights += self.scratch
 
     def numpy_apply_softmax_curvature(self) -> None:
         self.product -= np.einsum("dk,dk->d", self.shares, self.product)[:, None]
@@ -110,11 +110,12 @@ class Vectors:
 
 
 def make_cases(n_columns: int, n_outputs: int, n_jobs: int) -> list[Case]:
-    """Make the loops and their twins; wide arrays are passed so many times, narrow at most once."""
+    """Return the loops and NumPy's equivalents."""
     state = Vectors(n_columns, n_outputs, n_jobs)
     label = "" if n_outputs == 1 else f" K={n_outputs}"
     units = n_columns * n_outputs
     cases = []
+    # Passes over arrays of n_columns x n_outputs, and over arrays of n_columns.
     passes = {
         "add_ridge": (3, 1),
         "advance": (6, 1),
@@ -125,9 +126,9 @@ def make_cases(n_columns: int, n_outputs: int, n_jobs: int) -> list[Case]:
     for name, (wide, narrow) in passes.items():
         moved = 8 * (wide * units + narrow * n_columns)
         peer = f"numpy {name}{label}"
-        numpy_run, own_run = getattr(state, f"numpy_{name}"), getattr(state, name)
+        numpy_run, our_run = getattr(state, f"numpy_{name}"), getattr(state, name)
         cases.append(Case(peer, numpy_run, "column x output", units, moved))
-        cases.append(Case(f"{name}{label}", own_run, "column x output", units, moved, peer=peer))
+        cases.append(Case(f"{name}{label}", our_run, "column x output", units, moved, peer=peer))
     return cases
 
 

@@ -1,10 +1,10 @@
 """Descent over grids: listing the rows of all bins, and sweeps over a working set.
 
-A unit is a non-zero of the columns at hand, but for ``violations`` a column. A sweep must at least
-read each row number twice, to add up the slopes of a bin and to change them; once where no weight
-moves. Slopes stay in the caches. ``descend`` runs a fixed number of sweeps, with curvatures that
-are all alike (the squared loss) or not. The peer is SciPy's product with all columns, which also
-reads a row number a non-zero, in order.
+A unit is a non-zero of the columns, or a column for ``violations``. A sweep must read each row
+index at least twice, to sum the gradient of a bin and to change it, or once if no weight moves. The
+gradient stays in the caches. ``descend`` runs a fixed number of sweeps, with curvatures that are
+equal for all rows (the squared loss) or different. The peer is SciPy's product with all columns,
+which also reads one row index per non-zero, in order.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ class Listing:
         lists = self.lists
 
         def sort(r: int) -> None:
-            own = slice(int(lists.offsets[r]) + r, int(lists.offsets[r + 1]) + r + 1)
+            bounds_of_grid = slice(int(lists.offsets[r]) + r, int(lists.offsets[r + 1]) + r + 1)
             for p in range(len(lists.parts) - 1):
                 part = slice(lists.parts[p], lists.parts[p + 1])
-                list_rows(self.codes[r, part], self.rows[r, part], self.bounds[p, own])
+                list_rows(self.codes[r, part], self.rows[r, part], self.bounds[p, bounds_of_grid])
 
         map_blocks(sort, [(r,) for r in range(len(self.codes))], n_threads)
 
 
 class WholeSet:
-    """All columns as the working set; begins anew at every call, so that calls do the same."""
+    """All columns as the working set; every call starts from zero, to do the same work."""
 
     def __init__(self, lists: RowLists, n_sweeps: int) -> None:
         rng = np.random.default_rng(1)
@@ -54,12 +54,12 @@ class WholeSet:
         self.grids, self.columns = np.arange(len(lists.values)), np.arange(self.n_columns)
         order = np.tile(self.grids, (n_sweeps, 1))
         self.orders = rng.permuted(order, axis=1)
-        self.slopes = rng.normal(size=n_rows) / n_rows
-        self.alike, self.different = np.full(1, 1.0 / n_rows), rng.gamma(1.0, size=n_rows) / n_rows
+        self.gradient = rng.normal(size=n_rows) / n_rows
+        self.equal, self.different = np.full(1, 1.0 / n_rows), rng.gamma(1.0, size=n_rows) / n_rows
         self.changes, self.out = rng.normal(size=self.n_columns), np.empty(n_rows)
         self.sums = np.empty((self.n_parts, self.n_columns))
         self.far = np.empty(self.n_columns)
-        # Above any bin's own: steps are short and weights stay bounded.
+        # Larger than any bin's curvature, so that steps are short and weights stay bounded.
         self.curvature = np.full(self.n_columns, 2.0 * lists.values[0] ** 2)
 
     def add_columns(self, n_threads: int) -> None:
@@ -92,27 +92,27 @@ class WholeSet:
 
         map_blocks(look, row_blocks(self.n_columns, -(-self.n_columns // n_threads)), n_threads)
 
-    def descend(self, n_threads: int, l1: float, of_rows: np.ndarray) -> None:
+    def descend(self, n_threads: int, l1: float, row_curvatures: np.ndarray) -> None:
         lists = self.lists
-        weights, slopes, worst = np.zeros(self.n_columns), self.slopes.copy(), np.zeros(2)
-        never = np.full(2, -1.0)
-        most = int(np.diff(lists.offsets).max())
-        sums, changes = np.empty((self.n_parts, most)), np.empty(most)
+        weights, gradient, worst = np.zeros(self.n_columns), self.gradient.copy(), np.zeros(2)
+        no_tolerance = np.full(2, -1.0)
+        max_bins = int(np.diff(lists.offsets).max())
+        sums, changes = np.empty((self.n_parts, max_bins)), np.empty(max_bins)
         state = loops.descent_state(self.orders.size, self.n_parts)
 
         def sweep(thread: int, n_together: int) -> None:
             loops.descend(
                 *(self.orders, lists.offsets, self.grids, self.columns, lists.rows),
                 *(lists.bounds, lists.parts, lists.values, self.curvature, weights),
-                *(l1, 0.0, self.n_columns, slopes, of_rows, int(len(of_rows) > 1)),
-                *(never, 0, sums, changes, worst, state, thread, n_together),
+                *(l1, 0.0, self.n_columns, gradient, row_curvatures, int(len(row_curvatures) > 1)),
+                *(no_tolerance, 0, sums, changes, worst, state, thread, n_together),
             )
 
         run_together(sweep, n_threads)
 
 
 def all_cases(matrix: BinnedMatrix, args: argparse.Namespace) -> list[Case]:
-    """Make every loop, in one thread and in as many as are asked for."""
+    """Return every loop with one thread and with ``--jobs`` threads."""
     lists, v, peer = matrix.row_lists, np.ones(matrix.shape[0]), "scipy Z.T @ v"
     transposed, listing = matrix.tocsr().T, Listing(matrix, lists)
     whole, wide = WholeSet(lists, args.sweeps), lists.rows.dtype.itemsize
@@ -138,7 +138,7 @@ def all_cases(matrix: BinnedMatrix, args: argparse.Namespace) -> list[Case]:
     add("add_columns", whole.add_columns, wide)
     add("sum_columns", whole.sum_columns, wide)
     add("violations", whole.violations, 24, unit="column")
-    for curvatures, kind in ((whole.alike, "alike"), (whole.different, "different")):
+    for curvatures, kind in ((whole.equal, "equal"), (whole.different, "different")):
         for l1, label, passes in ((NEVER_ZERO, "all move", 2), (ALWAYS_ZERO, "none moves", 1)):
             add(
                 f"descend, {label}, curvatures {kind}",

@@ -1,9 +1,9 @@
 """Direct solutions and descent over columns: Gram matrices, their factors, and sweeps over them.
 
 A unit of a Gram matrix or a factor is a multiplication with its addition, of one half of the
-symmetric matrix; the limit is the rate of a large product of two matrices of that precision, in
-BLAS, in as many threads. A unit of a sweep is an entry of the Gram matrix: where all weights move
-each is read once, where none does only the diagonal is. The peer of a Gram matrix is NumPy's
+symmetric matrix; the limit is the rate of a large product of two matrices of that precision, by
+BLAS, with as many threads. A unit of a sweep is an entry of the Gram matrix: if all weights move,
+each is read once, and if none moves, only the diagonal. The peer of a Gram matrix is NumPy's
 ``Z.T @ Z``, which keeps float32 sums; that of a sweep NumPy's ``G @ w``.
 """
 
@@ -25,7 +25,7 @@ NEVER_ZERO, ALWAYS_ZERO = 0.0, 1e9
 
 
 def gram_cases(args: argparse.Namespace) -> list[Case]:
-    """Make Gram matrices of float32 and float64, with and without weights of the rows."""
+    """Return Gram matrices of float32 and float64, with and without row weights."""
     n, d, cases = args.rows, args.columns, []
     weights = np.full(n, 1.0 / n)
     for dtype in (np.float32, np.float64):
@@ -42,14 +42,14 @@ def gram_cases(args: argparse.Namespace) -> list[Case]:
         cases.append(Case(peer, numpy_gram, "product", units, moved, **limit))
         for n_threads in sorted({1, args.jobs}):
             matrix = DenseMatrix(array, n_jobs=n_threads)
-            told = f"{n_threads} thread{'s' * (n_threads > 1)}"
-            limit = {"limit": f"{name} products, {told}", "work": units, "peer": peer}
+            threads = f"{n_threads} thread{'s' * (n_threads > 1)}"
+            limit = {"limit": f"{name} products, {threads}", "work": units, "peer": peer}
             cases += [
                 Case(label, call, "product", units, moved, **limit)
                 for label, call in (
-                    (f"column_gram, {name}, {told}", matrix.column_gram),
+                    (f"column_gram, {name}, {threads}", matrix.column_gram),
                     (
-                        f"column_gram, {name}, weights, {told}",
+                        f"column_gram, {name}, weights, {threads}",
                         lambda matrix=matrix: matrix.column_gram(weights),
                     ),
                 )
@@ -58,7 +58,7 @@ def gram_cases(args: argparse.Namespace) -> list[Case]:
 
 
 def factor_case(args: argparse.Namespace) -> Case:
-    """Make the factorisation of a Gram matrix."""
+    """Return the factorisation of a Gram matrix."""
     d = args.columns
     rows = np.random.default_rng(1).normal(size=(2 * d, d))
     gram, ridge = rows.T @ rows, np.ones(d)
@@ -72,7 +72,7 @@ def factor_case(args: argparse.Namespace) -> Case:
 
 
 def sweep_cases(args: argparse.Namespace) -> list[Case]:
-    """Make sweeps that move all weights, and such as move none."""
+    """Return sweeps that move all weights, and sweeps that move none."""
     d, rng = args.columns, np.random.default_rng(2)
     rows = rng.normal(size=(2 * d, d))
     gram = rows.T @ rows / (2 * d)
@@ -103,8 +103,8 @@ def main() -> None:
     square = _QUICK_SQUARE if args.quick else _SQUARE
     for dtype in (np.float32, np.float64):
         for n_threads in sorted({1, args.jobs}):
-            told = f"{np.dtype(dtype).name} products, {n_threads} thread{'s' * (n_threads > 1)}"
-            limits[told] = product_rate(dtype, square, n_threads)
+            name = f"{np.dtype(dtype).name} products, {n_threads} thread{'s' * (n_threads > 1)}"
+            limits[name] = product_rate(dtype, square, n_threads)
     run(cases, args, limits)
 
 

@@ -1,7 +1,7 @@
-"""Sums over blocks of rows that are the same whoever has which: fixed point, or a fixed tree.
+"""Sums over blocks of rows that do not depend on the workers: fixed point or a fixed tree.
 
-Along a tree over the blocks, a worker sends one vector for each subtree that lies in its run of
-blocks; in fixed point it sends one. Seconds are for a worker that adds up its own blocks.
+With a tree over the blocks, a worker sends one vector for each subtree that is within its range of
+blocks; in fixed point it sends one vector. Seconds are those of a worker that sums its own blocks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BLOCKS, WORKERS = 64, (2, 3, 4, 7, 10, 30)
 
 
 def subtrees(first: int, last: int, n_leaves: int) -> int:
-    """Return the fewest subtrees of a binary tree that make up a run of its leaves."""
+    """Return the smallest number of subtrees of a binary tree that cover a range of its leaves."""
     if first >= last:
         return 0
     if first == 0 and last == n_leaves:
@@ -37,17 +37,17 @@ def times(n_columns: int, args: argparse.Namespace) -> Row:
     generator = np.random.default_rng(0)
     parts = [generator.normal(size=n_columns) for _ in range(4)]
     exponent = exponent_of(100.0 * n_blocks)
-    found: dict[str, list[float]] = {"a tree": [], "fixed point": []}
+    seconds: dict[str, list[float]] = {"a tree": [], "fixed point": []}
     for _ in range(args.repeats):
         started = perf_counter()
         total = parts[0].copy()
         for k in range(1, n_blocks):
             total += parts[k % 4]
-        found["a tree"].append(perf_counter() - started)
+        seconds["a tree"].append(perf_counter() - started)
         started = perf_counter()
         fixed_sum((parts[k % 4] for k in range(n_blocks)), exponent)
-        found["fixed point"].append(perf_counter() - started)
-    nanoseconds = {k: min(v) / n_columns / n_blocks * 1e9 for k, v in found.items()}
+        seconds["fixed point"].append(perf_counter() - started)
+    nanoseconds = {k: min(v) / n_columns / n_blocks * 1e9 for k, v in seconds.items()}
     return {
         "columns": n_columns,
         "blocks": n_blocks,

@@ -24,7 +24,7 @@ QUICK = {"rows": 2000, "grids": 16, "bins": 50, "sample": 50}
 
 
 def make_cases(matrix: BinnedMatrix, n_columns: int) -> list[Case]:
-    """Make both products, by codes and by SciPy, with one column and with several."""
+    """Return both products, by codes and by SciPy, with one column and with several."""
     csr = matrix.tocsr()
     transposed = csr.T
     stored = csr.data.nbytes + csr.indices.nbytes + csr.indptr.nbytes
@@ -69,7 +69,7 @@ def make_cases(matrix: BinnedMatrix, n_columns: int) -> list[Case]:
 
 
 def sample_cases(matrix: BinnedMatrix) -> list[Case]:
-    """Make the Gram matrix of a few rows, by codes and by SciPy."""
+    """Return the Gram matrix of a few rows, by codes and by SciPy."""
     csr, n_rows = matrix.tocsr(), matrix.shape[0]
     transposed = csr.T.tocsr()
     codes = readonly(np.ascontiguousarray(matrix.codes.T))

@@ -1,8 +1,8 @@
 """The fast Walsh-Hadamard transform and projections by it, against NumPy and BLAS.
 
 A unit is a number of a row, or a frequency of a row. NumPy transforms all rows at once, a stage of
-additions and subtractions at a time. The projections of a block are compared with the product by
-as many frequencies that are written down. All runs in one thread, in float32.
+additions and subtractions at a time. The projections of a block are compared with a product with
+the same number of stored frequencies. All runs in one thread, in float32.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from gramless.kernels import Gaussian
 from gramless.loops import hadamard
 
 QUICK = {"rows": 8, "inputs": 64}
+# Numbers of inputs in addition to ``--inputs``.
 WIDTHS = (64, 256)
-"""Besides what is asked for."""
 
 
 def by_numpy(rows: NDArray[np.float32]) -> None:
@@ -37,14 +37,14 @@ def by_numpy(rows: NDArray[np.float32]) -> None:
 
 def make_cases(n_rows: int, width: int) -> list[Case]:
     rng, units = np.random.default_rng(0), n_rows * width
-    # Zeros, which do not grow however often they are transformed.
+    # Zeros, because other numbers would grow with each transform.
     zeros = np.zeros((n_rows, width), np.float32)
     rows = rng.normal(size=(n_rows, width)).astype(np.float32)
     blocks = HadamardBlocks.draw(Gaussian(), 0, width, width)
     weights = np.ascontiguousarray(blocks.frequencies(width).T, np.float32)
     starts, out = np.zeros(blocks.chunk_size, np.float32), np.empty_like(rows)
     sums = np.empty((n_rows, blocks.chunk_size), np.float32)
-    own = partial(blocks.astype(np.float32).project, rows, 0, starts, sums)
+    project = partial(blocks.astype(np.float32).project, rows, 0, starts, sums)
     moved = 8.0 * units
     numpy_name, blas_name = f"numpy transform {width}", f"BLAS {width} inputs"
     return [
@@ -56,7 +56,7 @@ def make_cases(n_rows: int, width: int) -> list[Case]:
             peer=numpy_name,
         ),
         Case(blas_name, partial(np.matmul, rows, weights, out), "frequency", units, moved),
-        Case(f"project_blocks {width} inputs", own, "frequency", units, moved, peer=blas_name),
+        Case(f"project_blocks {width} inputs", project, "frequency", units, moved, peer=blas_name),
     ]
 
 

@@ -1,6 +1,7 @@
-"""A row of each bin, and the rows of each bin, in one thread, beside NumPy.
+"""One row of each bin, and the lists of all rows of each bin, in one thread, compared with NumPy.
 
-A unit is a row of a grid. Bytes are the codes that are read, and what is written of rows.
+A unit is a row of a grid. Bytes are those of the codes that are read and the row indices that are
+written.
 """
 
 from __future__ import annotations
@@ -22,35 +23,35 @@ def make_cases(n_rows: int, n_bins: int) -> list[Case]:
     rng = np.random.default_rng(0)
     kind = np.uint8 if n_bins < 256 else np.uint16
     codes = readonly(rng.integers(1, n_bins + 1, (N_GRIDS, n_rows)).astype(kind))
-    starts, found = n_bins * np.arange(N_GRIDS), np.zeros(N_GRIDS * n_bins, np.int64)
+    starts, row_of_bin = n_bins * np.arange(N_GRIDS), np.zeros(N_GRIDS * n_bins, np.int64)
     rows, bounds = np.empty(n_rows, np.uint32), np.empty(n_bins + 1, np.uint32)
 
     def by_numpy() -> None:
-        for start, own in zip(starts, codes, strict=True):
-            found[start + own.astype(np.int64) - 1] = np.arange(n_rows)
+        for start, code in zip(starts, codes, strict=True):
+            row_of_bin[start + code.astype(np.int64) - 1] = np.arange(n_rows)
 
     def lists() -> None:
-        for own in codes:
-            list_rows(own, rows, bounds)
+        for code in codes:
+            list_rows(code, rows, bounds)
 
     def sorts() -> None:
-        for own in codes:
-            np.argsort(own, kind="stable")
+        for code in codes:
+            np.argsort(code, kind="stable")
 
     units, one, all_of = float(codes.size), f"NumPy, {n_bins} bins", f"argsort, {n_bins} bins"
-    each, listed = codes.nbytes + 8.0 * found.size, codes.nbytes + 4.0 * units
+    moved_one, moved_all = codes.nbytes + 8.0 * row_of_bin.size, codes.nbytes + 4.0 * units
     return [
-        Case(one, by_numpy, "row", units, each),
+        Case(one, by_numpy, "row", units, moved_one),
         Case(
             f"a row, {n_bins} bins",
-            lambda: last_rows(codes, starts, found),
+            lambda: last_rows(codes, starts, row_of_bin),
             "row",
             units,
-            each,
+            moved_one,
             peer=one,
         ),
-        Case(all_of, sorts, "row", units, listed),
-        Case(f"rows, {n_bins} bins", lists, "row", units, listed, peer=all_of),
+        Case(all_of, sorts, "row", units, moved_all),
+        Case(f"rows, {n_bins} bins", lists, "row", units, moved_all, peer=all_of),
     ]
 
 

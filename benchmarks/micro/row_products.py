@@ -1,4 +1,4 @@
-"""Rows of float32 times a few vectors, in one thread, beside BLAS.
+"""Rows of float32 times a few vectors, in one thread, compared with BLAS.
 
 The rows are those of the Gram matrix of a small table. A unit is a number times a vector.
 """
@@ -33,10 +33,10 @@ def make_cases(n_rows: int, n_vectors: int) -> list[Case]:
     filled[:n_vectors] = v.T
     out = np.empty((n_rows, len(filled)))
     units, blas = float(n_vectors * rows.size), f"BLAS, {n_vectors} vectors"
-    own = partial(by_loop, rows, filled, out)
+    run_loop = partial(by_loop, rows, filled, out)
     return [
         Case(blas, partial(np.matmul, rows, v), "product", units, float(rows.nbytes)),
-        Case(f"{n_vectors} vectors", own, "product", units, float(rows.nbytes), peer=blas),
+        Case(f"{n_vectors} vectors", run_loop, "product", units, float(rows.nbytes), peer=blas),
     ]
 
 

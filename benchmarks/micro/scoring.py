@@ -1,12 +1,12 @@
-"""Scoring candidate grids of four inputs, beside the bin keys of the same grids.
+"""Scoring of candidate grids with four inputs, compared with computing their bin keys.
 
 A unit is a row in one grid. Scoring must read the inputs that the grid divides, four bytes each,
-and what the row leaves unexplained, 4 numbers for one output and 8 for three; the sums of the bins
-stay in the caches. The keys are what binning the same rows would cost at the very least, eight
-grids at once: from tiles of these four inputs alone, and from tiles of 16, as a table has them.
-Their speed-up is the time of scoring over theirs. ``tile_slots`` and ``crossed_gain`` are parts of
-``score_grids``. ``simplify_grids`` scores each grid without each of its inputs, and drops those
-that add nothing. All but the last two cases run in one thread.
+and the residuals of the row, 4 numbers for one output and 8 for three; the sums of the bins stay in
+the caches. The keys are the least work of binning the same rows, eight grids at once: from tiles of
+these four inputs only, and from tiles of 16 inputs. Their speed-up is the time of scoring over
+theirs. ``tile_slots`` and ``crossed_gain`` are parts of ``score_grids``. ``simplify_grids`` scores
+each grid without each of its inputs, and drops those that add nothing. All but the last two cases
+run in one thread.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from harness.loops import entry
 
 QUICK = {"rows": 3000, "grids": 16, "bits": 9}
 SIZE, COLUMNS = 4, 16
+# Numbers per row, by the number of outputs.
 LANES = {1: 4, 3: 8}
-"""By the outputs, the numbers a row."""
 SHRINKAGE = np.float32(5.0)
 TASK_GRIDS = 8
 PEER = "score_grids, 1 output"
@@ -37,14 +37,14 @@ PEER = "score_grids, 1 output"
 
 @allocating_loop
 def all_keys(tiles, largest, ids, contributions, sparse, dense_grids, sparse_grids, offsets):  # type: ignore[no-untyped-def]
-    """Compute the keys of all tiles, one after the other, and keep none."""
+    """Compute the keys of all tiles, overwriting those of the previous tile."""
     width = tiles.shape[2]
-    begun = np.empty((width, binning.GROUP), np.int64)
+    partial_keys = np.empty((width, binning.GROUP), np.int64)
     keys = np.empty((binning.GROUP, width), np.int64)
     for t in range(tiles.shape[0]):
         binning.tile_keys(
             t, tiles, largest, ids, contributions, sparse, dense_grids, sparse_grids, offsets,
-            begun, keys,
+            partial_keys, keys,
         )  # fmt: skip
 
 
@@ -96,7 +96,7 @@ class Candidates:
         return partial(entry(scoring.tile_slots), self.columns, 0, n_rows, *grid, *steering)
 
     def simplifier(self) -> Callable[[], object]:
-        """Return the simplification of the first grids, of 1 output, as many as a round keeps."""
+        """Return a function that simplifies as many grids with 1 output as a round keeps."""
         n, rng = min(self.n_grids, 16), np.random.default_rng(3)
         X = self.columns.T.astype(np.float64)
         widths, shifts = np.full((n, COLUMNS), np.inf), np.zeros((n, COLUMNS))
@@ -123,21 +123,23 @@ class Candidates:
 
         return simplify
 
-    def judge(self) -> Callable[[], object]:
+    def gain(self) -> Callable[[], object]:
         sums = np.random.default_rng(1).gamma(1.0, size=(2, 1 << self.bits, LANES[1]))
         return partial(scoring.crossed_gain, *sums.astype(np.float32), 1, SHRINKAGE)
 
     def key_maker(self, n_columns: int) -> tuple[Callable[[], object], float]:
-        """Return the keys of all grids over so many columns, and the bytes that are read."""
-        rng, everything = np.random.default_rng(2), np.arange(n_columns)
+        """Return a function that computes the keys of all grids, and the bytes that it reads."""
+        rng, all_columns = np.random.default_rng(2), np.arange(n_columns)
         X = rng.normal(size=(self.columns.shape[1], n_columns))
         widths = np.full((self.n_grids, n_columns), np.inf)
-        # With as many columns as inputs each grid divides all.
-        own = np.tile(np.arange(SIZE), (self.n_grids, 1)) if n_columns == SIZE else self.inputs
-        np.put_along_axis(widths, own, self.widths, axis=1)
+        # If there are as many columns as a grid has inputs, each grid divides all columns.
+        inputs_of_grids = (
+            np.tile(np.arange(SIZE), (self.n_grids, 1)) if n_columns == SIZE else self.inputs
+        )
+        np.put_along_axis(widths, inputs_of_grids, self.widths, axis=1)
         hashes = rng.integers(-(2**63), 2**63, (self.n_grids, n_columns + 1))
         inverse, shifts = 1.0 / widths, np.where(np.isfinite(widths), 0.25, 0.0)
-        plan = ColumnPlan(everything, (), np.empty(0, np.int64))
+        plan = ColumnPlan(all_columns, (), np.empty(0, np.int64))
         block = pack_block(X, 0, len(X), plan, cell_limits(inverse))
         groups = [
             GridGroup(inverse[a:b], shifts[a:b], hashes[a:b, 1:] | 1, hashes[a:b, 0].copy())
@@ -168,7 +170,7 @@ def all_cases(args: argparse.Namespace) -> list[Case]:
     moved = (2.0 + 4.0 * LANES[1]) * units_of_round
     cases.append(Case("simplify_grids", candidates.simplifier(), "row", units_of_round, moved))
     bins = 1 << args.bits
-    cases.append(Case("crossed_gain", candidates.judge(), "bin", bins, 8.0 * LANES[1] * bins))
+    cases.append(Case("crossed_gain", candidates.gain(), "bin", bins, 8.0 * LANES[1] * bins))
     for k, lanes in LANES.items():
         name = f"score_grids, {k} output{'s' * (k > 1)}, {args.jobs} threads"
         moved, score = 4.0 * (SIZE + lanes) * units, candidates.scorer(k, args.jobs)

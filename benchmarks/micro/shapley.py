@@ -2,10 +2,9 @@
 
 ``player_keys`` computes cells: a unit is an input of a row in one grid. In ``grid_values`` and
 ``sampled_grid_values`` a unit is a row: rows of one bin are one game, whose payoffs are looked up
-for all subsets, or along two orders for each background row. Of ``product_sums`` and
-``product_totals`` a unit is a term of a row in one subset: three numbers are read and one written
-in the caches nearest to the processor; bytes are those that must move at least once. One thread
-each.
+for all subsets, or along two orders for each background row. For ``product_sums``
+and ``product_totals`` a unit is a term of a row in one subset: three numbers are read and one is
+written in the L1 cache. Bytes are those that must move at least once. All use one thread.
 """
 
 from __future__ import annotations

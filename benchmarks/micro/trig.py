@@ -1,9 +1,9 @@
 """Projections, cosines and sines of Fourier features, against BLAS and NumPy.
 
 A unit is a row with one frequency. Rows come in the tiles of ``RandomFourier``, whose projections
-stay in the caches; all runs in one thread. The limit of projections is what BLAS reaches with large
-square matrices of the same precision, in additions and multiplications a second, the limit of all
-else the memory bandwidth. ``numpy cos, sin`` computes both, ``numpy cos`` one.
+stay in the caches; all runs in one thread. The limit of projections is the rate of BLAS with large
+square matrices of the same precision, in additions and multiplications per second; the other limit
+is the memory bandwidth. ``numpy cos, sin`` computes both, ``numpy cos`` one.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from gramless.features.fourier import Panels
 from gramless.loops import trig
 
 QUICK = {"rows": 12, "frequencies": 64, "inputs": 20, "square": 64}
+# Standard deviation of the angles, several full circles.
 ANGLES = 30.0
-"""Standard deviation of the angles: some turns of the circle."""
+# Numbers of inputs in addition to ``--inputs``.
 INPUTS = (5, 20)
-"""Besides what is asked for."""
 
 
 class Tile:
@@ -59,7 +59,7 @@ class Tile:
         )
 
     def scaled(self, n_inputs: int) -> tuple[Callable[[], object], Callable[[], object]]:
-        """Return the loop and NumPy's, a number a unit."""
+        """Return the loop and NumPy's equivalent; a unit is a number."""
         rows, scaled = self.normal(self.shape[0], n_inputs), self.normal(self.shape[0], n_inputs)
         center, inverse = self.rng.random((2, n_inputs))
 
@@ -78,22 +78,22 @@ def make_cases(tile: Tile, inputs: list[int]) -> list[Case]:
     ):
         moved = size * (1 + len(functions)) * tile.units
         peer = f"numpy {', '.join(f.__name__ for f in functions)} {label}"
-        own = tile.turned(loop, len(functions))
+        run_loop = tile.turned(loop, len(functions))
         cases.append(Case(peer, tile.numpy_turned(*functions), "angle", tile.units, moved))
-        cases.append(Case(f"{name} {label}", own, "angle", tile.units, moved, peer=peer))
+        cases.append(Case(f"{name} {label}", run_loop, "angle", tile.units, moved, peer=peer))
     for d in inputs:
-        own, blas = tile.projected(d)
+        run_loop, blas = tile.projected(d)
         moved, work = size * (tile.units + d * sum(tile.shape)), 2.0 * d * tile.units
         measured = ("row x frequency", tile.units, moved, f"BLAS {label}", work)
         cases.append(Case(f"BLAS {d} inputs {label}", blas, *measured))
         peer = f"BLAS {d} inputs {label}"
-        cases.append(Case(f"project {d} inputs {label}", own, *measured, peer=peer))
-    own, by_numpy = tile.scaled(inputs[-1])
+        cases.append(Case(f"project {d} inputs {label}", run_loop, *measured, peer=peer))
+    run_loop, by_numpy = tile.scaled(inputs[-1])
     numbers = tile.shape[0] * inputs[-1]
     peer = f"numpy scaled {label}"
     cases.append(Case(peer, by_numpy, "number", numbers, 2.0 * size * numbers))
     cases.append(
-        Case(f"scale_rows {label}", own, "number", numbers, 2.0 * size * numbers, peer=peer)
+        Case(f"scale_rows {label}", run_loop, "number", numbers, 2.0 * size * numbers, peer=peer)
     )
     return cases
 

@@ -1,6 +1,6 @@
 """Deformed images, against SciPy's interpolation of the same pixels.
 
-A unit is a pixel of the result. SciPy is given the places that the pixels come from; ``warp``
+A unit is a pixel of the result. SciPy gets the source coordinates of the pixels; ``warp``
 computes them: ``turned`` without bending, ``bent`` with it. ``rows of DeformedDigits`` draws the
 deformations too. All runs in one thread.
 """
@@ -19,9 +19,9 @@ from studies.warp import warp
 QUICK = {"images": 4, "side": 12}
 
 
-def by_scipy(images: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
-    for image, own, shades in zip(images, places, out, strict=True):
-        map_coordinates(image, own, shades, order=1, mode="grid-constant")
+def by_scipy(images: np.ndarray, all_coordinates: np.ndarray, out: np.ndarray) -> None:
+    for image, coordinates, result in zip(images, all_coordinates, out, strict=True):
+        map_coordinates(image, coordinates, result, order=1, mode="grid-constant")
 
 
 def make_cases(n: int, side: int) -> list[Case]:
@@ -36,8 +36,10 @@ def make_cases(n: int, side: int) -> list[Case]:
 
     def warped(n_knots: int) -> partial[None]:
         knots = rng.normal(size=(n, 2, n_knots, n_knots))
-        own = weights[:, :n_knots]
-        return partial(warp, images, sources, turns, shifts, knots, own, own.T.copy(), out)
+        knot_weights = weights[:, :n_knots]
+        return partial(
+            warp, images, sources, turns, shifts, knots, knot_weights, knot_weights.T.copy(), out
+        )
 
     digits = DeformedDigits(images, sources, n_jobs=1)
     peer = "scipy map_coordinates"

@@ -2,11 +2,11 @@
 
 A unit is a non-zero, times the columns of the operand. Bytes are those that must move at least
 once: codes and values (or SciPy's values and indices), the operand and the result. Codes are
-uniform over the bins, the hardest case for the caches. Rows are multiplied with each other for
-some of them, a unit is a pair of codes.
+uniform over the bins, the worst case for the caches. ``row_gram`` multiplies some rows with each
+other; its unit is a pair of codes.
 
-``window_values`` computes the values of windows over the cells of so many inputs: a unit is an
-input of a row in a grid. It is bound by computing.
+``window_values`` computes the values of windows over the cells of ``--inputs`` inputs: a
+unit is an input of a row in a grid. It is bound by arithmetic.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def draw_matrices(args: argparse.Namespace) -> dict[str, Binned]:
 
 
 def product_cases(matrices: dict[str, Binned], n_columns: int) -> list[Case]:
-    """Make both products, with one column and with several."""
+    """Return both products, with one column and with several."""
     csr = matrices["float32"].tocsr()
     transposed, rng, cases = csr.T, np.random.default_rng(1), []
     stored = csr.data.nbytes + csr.indices.nbytes + csr.indptr.nbytes
@@ -67,7 +67,7 @@ def product_cases(matrices: dict[str, Binned], n_columns: int) -> list[Case]:
 
 
 def sample_cases(matrices: dict[str, Binned], n_rows: int) -> list[Case]:
-    """Make the Gram matrix of a few rows."""
+    """Return the Gram matrix of a few rows."""
     cases = []
     for kind, matrix in matrices.items():
         few = matrix.take_rows(np.arange(n_rows))

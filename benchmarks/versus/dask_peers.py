@@ -1,9 +1,9 @@
-"""Boosted trees on Dask beside ours: one cluster of this machine, one table, a worker killed.
+"""Boosted trees on Dask compared with ours: a cluster on this machine, one table, a killed worker.
 
-XGBoost and LightGBM with their Dask estimators and parameters as they come, but 300 rounds; ours by
-default, with ``effort=1`` and with everything given. Each fit is made anew with a worker killed in
-the middle of it: what happens is told, and a fit that has not ended after ten times its time counts
-as hanging. Peers are looked for among installed packages and may be missing.
+XGBoost and LightGBM have their Dask estimators' default parameters, except for 300 rounds. Ours has
+the defaults, and also ``effort=1``. Each fit is repeated while a worker is killed in the middle of
+it, and the table shows the result. A fit that takes ten times longer than the undisturbed one
+counts as hanging. Peers that are not installed fail.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROUNDS, MIN_SECONDS = 300, 30.0
 NAMES = ("ours", "ours, effort 1", "xgboost", "lightgbm")
 
 
-def machine(name: str, client: Client) -> Any:
+def make_estimator(name: str, client: Client) -> Any:
     if name == "xgboost":
         from xgboost.dask import DaskXGBRegressor
 
@@ -50,20 +50,20 @@ def machine(name: str, client: Client) -> Any:
     return DaskKernelRegressor(effort=effort, random_state=0, client=client)
 
 
-def killing(client: Client, seconds: float) -> Callable[[], None]:
-    """Kill a worker after some seconds; return what to call when the fit is over."""
+def kill_worker_later(client: Client, delay: float) -> Callable[[], None]:
+    """Kill a worker after a delay in seconds; return a function that cancels this."""
 
     def kill() -> None:
         pids = client.run(os.getpid, on_error="ignore")
         os.kill(min(pids.values()), signal.SIGKILL)
 
-    timer = threading.Timer(seconds, kill)
+    timer = threading.Timer(delay, kill)
     timer.start()
     return timer.cancel
 
 
 def fit(name: str, n_rows: int, kill_after: float) -> Row:
-    """Fit once in this process; with ``kill_after`` above 0 a worker dies so many seconds later."""
+    """Fit once in this process, and kill a worker after ``kill_after`` seconds if not 0."""
     X, y = made_up(n_rows + N_TEST, N_INPUTS)
     with (
         LocalCluster(
@@ -74,12 +74,12 @@ def fit(name: str, n_rows: int, kill_after: float) -> Row:
         rows = da.from_array(X[:n_rows], chunks=(PART_ROWS, N_INPUTS))
         targets = da.from_array(y[:n_rows], chunks=PART_ROWS)
         few = slice(4 * PART_ROWS)
-        machine(name, client).fit(rows[few], targets[few])
+        make_estimator(name, client).fit(rows[few], targets[few])
         before = [begun_memory(), *client.run(begun_memory).values()]
-        stop = killing(client, kill_after) if kill_after else lambda: None
+        stop = kill_worker_later(client, kill_after) if kill_after else lambda: None
         started = perf_counter()
         try:
-            model = machine(name, client).fit(rows, targets)
+            model = make_estimator(name, client).fit(rows, targets)
         finally:
             stop()
         seconds = perf_counter() - started
@@ -91,21 +91,23 @@ def fit(name: str, n_rows: int, kill_after: float) -> Row:
         return {"error": error, "s": seconds, "MB": memory / 1e6}
 
 
-def case(name: str, n_rows: int, kill_after: float, limit: float) -> Row:
-    """Run a fit in a process of its own; tell what became of it."""
+def run_case(name: str, n_rows: int, kill_after: float, limit: float) -> Row:
+    """Run a fit in a new process and return its result, or how it failed."""
     print_progress(
         f"{name}, {n_rows:,} rows"
         + (f", a worker killed after {kill_after:.1f} s" * (kill_after > 0))
     )
     command = [sys.executable, __file__, "--case", name, str(n_rows), str(kill_after)]
     try:
-        found = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
+        process = subprocess.run(
+            command, capture_output=True, text=True, timeout=limit, check=False
+        )
     except subprocess.TimeoutExpired:
         return {"fate": f"hangs: no end after {limit:.0f} s"}
-    if found.returncode:
-        last = found.stderr.strip().splitlines()[-1][:90]
+    if process.returncode:
+        last = process.stderr.strip().splitlines()[-1][:90]
         return {"fate": f"fails: {last}"}
-    return {"fate": "ends", **json.loads(found.stdout.splitlines()[-1])}
+    return {"fate": "ends", **json.loads(process.stdout.splitlines()[-1])}
 
 
 def main() -> None:
@@ -116,17 +118,17 @@ def main() -> None:
     if args.case:
         print(json.dumps(fit(args.case[0], int(args.case[1]), float(args.case[2]))))
         return
-    report, shown = Report(args), []
+    report, rows = Report(args), []
     n_rows = 60_000 if args.quick else N_ROWS
     for name in args.only:
-        row = case(name, n_rows, 0.0, 900.0)
+        row = run_case(name, n_rows, 0.0, 900.0)
         if row["fate"] == "ends":
             limit = max(10 * row["s"], MIN_SECONDS) + 60
-            killed = case(name, n_rows, 0.5 * row["s"], limit)
+            killed = run_case(name, n_rows, 0.5 * row["s"], limit)
             row |= {"a worker killed": killed["fate"], "s then": killed.get("s")}
             row["same error"] = killed.get("error") == row["error"]
-        shown.append({"fit": name, **row})
-    report.add(f"{n_rows:,} x {N_INPUTS}, 2 workers of one thread", shown)
+        rows.append({"fit": name, **row})
+    report.add(f"{n_rows:,} x {N_INPUTS}, 2 workers of one thread", rows)
     report.close()
 
 

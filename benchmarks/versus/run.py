@@ -1,10 +1,10 @@
-"""Ours beside other methods: test error, and seconds to fit and to predict.
+"""Our default fits compared with other methods: test error, and seconds to fit and to predict.
 
-Each method with the settings that its users would take, see its file; what a method searches for
-itself is in its time. Methods take turns, each turn with another seed; errors are means and
-seconds medians. Classification: the share of wrong classes; regression: RMSE over the standard
-deviation of the test targets. With nothing given but the seed ours should stay within a bound. The
-picture has the error against the time to fit, one panel a data set.
+Each method has the settings that its users would choose, see its file; the time of a search is part
+of its fit. Methods take turns, each turn with another seed; errors are means and seconds medians.
+Errors are error rates, or the RMSE over the standard deviation of the test targets. Our default
+fits should be within a bound. The picture shows the error against the time to fit, with one panel
+per data set.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from benchmarks.common import ROOT, Report, Row, load_sets, options, parse, save
 from benchmarks.versus.turns import find_methods, take_turns
 from harness.peers import METHODS
 
+# Largest test errors that the default fits may have.
 BOUNDS = {
     "ijcnn1": 0.013,
     "letter": 0.038,
@@ -33,11 +34,10 @@ BOUNDS = {
     "cadata": 0.46,
     "protein_casp": 0.545,
 }
-"""Test errors that the defaults should reach."""
 
 
 def draw(rows: list[Row], path: Path) -> None:
-    """Draw the error against the time to fit, one panel a data set."""
+    """Draw the error against the time to fit, with one panel per data set."""
     from matplotlib.figure import Figure
 
     names = list(dict.fromkeys(row["data set"] for row in rows))
@@ -62,18 +62,18 @@ def draw(rows: list[Row], path: Path) -> None:
     save_picture(figure, path)
 
 
-def beside_bound(row: Row) -> Row:
-    """Return errors of ours, and whether they are within the bound; None where there is none."""
+def compare_with_bound(row: Row) -> Row:
+    """Return our errors and whether they are within the bound, or None if there is no bound."""
     bound = BOUNDS.get(row["data set"])
     within = None if bound is None else row["error"] <= bound
-    told = {name: row[name] for name in ("data set", "error", "worst", "fit s")}
-    return {**told, "bound": bound, "within": within}
+    columns = {name: row[name] for name in ("data set", "error", "worst", "fit s")}
+    return {**columns, "bound": bound, "within": within}
 
 
 def options_of_run() -> argparse.Namespace:
     parser = options(__doc__, repeats=3)
     parser.add_argument("--sets", nargs="+", default=BOUNDS)
-    # benchmarks/pareto.py shows the ladder of effort.
+    # benchmarks/pareto.py compares the efforts.
     usual = [name for name in METHODS if not name.startswith("effort")]
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=usual)
     parser.add_argument("--picture", type=Path, default=ROOT / "build" / "versus.png")
@@ -88,21 +88,21 @@ def main() -> None:
     with threadpoolctl.threadpool_limits(args.jobs):
         for data in load_sets(args.sets, args):
             outcomes = take_turns(methods, data, args.repeats, args.jobs)
-            found: list[Row] = [
+            rows_of_set: list[Row] = [
                 {
                     "data set": data.name,
                     "method": name,
-                    "error": mean(one.error for one in own),
-                    "worst": max(one.error for one in own),
-                    "fit s": median(one.fit_seconds for one in own),
-                    "predict s": median(one.predict_seconds for one in own),
+                    "error": mean(outcome.error for outcome in runs),
+                    "worst": max(outcome.error for outcome in runs),
+                    "fit s": median(outcome.fit_seconds for outcome in runs),
+                    "predict s": median(outcome.predict_seconds for outcome in runs),
                 }
-                for name, own in outcomes.items()
+                for name, runs in outcomes.items()
             ]
-            report.add(f"{data.name}: {data.task}, {len(data.y_train):,} rows", found)
-            rows += found
+            report.add(f"{data.name}: {data.task}, {len(data.y_train):,} rows", rows_of_set)
+            rows += rows_of_set
     ours = [row for row in rows if row["method"] == "gramless"]
-    report.add("Ours, beside what the defaults should reach", map(beside_bound, ours))
+    report.add("Ours, beside what the defaults should reach", map(compare_with_bound, ours))
     report.close()
     if rows:
         draw(rows, args.picture)
