@@ -1,17 +1,23 @@
-"""What benchmarks, studies and campaigns share: peers, time, memory, processes, the machine.
+"""Code shared by benchmarks, studies and campaigns.
 
 ``peers``
-    Other methods beside ours, as their users would take them.
+    Other methods to compare with, configured as their users would configure them.
+``approximations``
+    Error, time and memory of kernel approximations of increasing size.
 ``timing``
-    A clock of phases, medians of runs that take turns, and a settled machine between two of them.
+    A stopwatch with phases, and median times of functions that are called alternately.
 ``memory``
-    The memory that a process takes at its peak.
+    The peak memory of this process.
+``load``
+    How busy other programs keep the machine during a measurement.
 ``process``
-    A process of its own for a job: started, listened to, ended when it takes too long.
-``data_sets``
-    Known data sets with checksums: from a folder, or downloaded.
-``waves``
-    A made-up regression problem of any size.
+    Worker processes that answer requests line by line, with timeouts.
+``data_sets``, ``known_sets``
+    Known data sets with checksums, read from a folder or downloaded.
+``synthetic``, ``waves``
+    Generated tables: a fixed suite of varied ones, and smooth regression problems of any size.
+``loops``
+    Access from Python to compiled functions that only other compiled functions call.
 ``machine``
-    The processor and the versions of packages that a number was measured with.
+    The processor and the package versions, to be stored with measurements.
 """

@@ -1,4 +1,4 @@
-"""Approximations of kernels side by side: error against size, seconds and bytes."""
+"""Error, time and memory of kernel approximations of increasing size."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from gramless.features.exact import ExactKernel
 from gramless.features.fourier import RandomFourier
 from gramless.inspection.explanation import Rows, shape_of
 
-By = Literal["time", "memory"]
+CostKind = Literal["time", "memory"]
 Estimator: TypeAlias = KernelClassifier | KernelRegressor
 
 _FIRST_SIZES = {"n_grids": 8, "n_components": 32}
-_GROWTH = 2.0
-"""Factor by which the next size costs more, at least."""
+_MIN_COST_GROWTH = 2.0  # Sizes double, so the next one costs at least twice as much.
 _FEW_ROWS = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
-    """Hyperparameters that the search of one method found, at a middle size.
+class TunedMethod:
+    """A method with the hyperparameters selected by its search at a medium size.
 
-    ``feature_map`` is a template of which any size may be fitted, ``bandwidth`` is in units of the
-    scaled inputs, and ``model`` is the fit at that size, which took ``seconds`` with the search.
+    ``feature_map`` is unfitted and can be resized, ``bandwidth`` is in units of the scaled inputs,
+    and ``model`` is the estimator fitted at the medium size. The search and that fit took
+    ``seconds``.
     """
 
     method: str
@@ -51,10 +51,11 @@ class Chosen:
 class Outcome:
     """The error and the costs of a method at one size.
 
-    ``size`` counts grids, columns, landmarks or rows of a block, as ``unit`` says. ``n_bytes`` is
-    what the features of all training rows take, stored in full. ``seconds`` (features and solver)
-    and ``predict_seconds`` (test rows) are medians over the seeds; ``error``, their mean, is the
-    share of wrong classes, or the RMSE over the targets' standard deviation.
+    ``size`` counts grids, columns, landmarks or rows of a block; ``unit`` names which. ``n_bytes``
+    is the size of the feature matrix of all training rows, if it is stored. ``seconds`` (features
+    and solver) and ``predict_seconds`` (test rows) are medians over the seeds. ``error`` is the
+    mean over the seeds of the misclassification rate, or of the RMSE divided by the standard
+    deviation of the targets.
     """
 
     method: str
@@ -66,14 +67,14 @@ class Outcome:
     predict_seconds: float
     error: float
 
-    def cost(self, by: By) -> float:
-        """Return seconds or bytes."""
-        return self.seconds if by == "time" else float(self.n_bytes)
+    def cost(self, kind: CostKind) -> float:
+        """Return the training time in seconds, or the bytes of the features."""
+        return self.seconds if kind == "time" else float(self.n_bytes)
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Training and test rows of a task, ``classification`` or ``regression``."""
+    """Training and test rows; ``task`` is ``"classification"`` or ``"regression"``."""
 
     X: Rows
     y: AnyArray
@@ -82,9 +83,9 @@ class Split:
     task: str
 
     def estimator(self, features: SizedMap, **settings: Any) -> Estimator:
-        """Return an unfitted estimator with the seed and threads of the features."""
-        kind = KernelClassifier if self.task == "classification" else KernelRegressor
-        return kind(
+        """Return an unfitted estimator with the seed and number of threads of the feature map."""
+        estimator_class = KernelClassifier if self.task == "classification" else KernelRegressor
+        return estimator_class(
             features,
             grids="random",
             relevance="equal",
@@ -95,59 +96,69 @@ class Split:
         )
 
     def error(self, predicted: AnyArray) -> float:
-        """Return the share of wrong classes, or the RMSE over the targets' standard deviation."""
+        """Return the misclassification rate, or the RMSE divided by the deviation of targets."""
         if self.task == "classification":
             return float(np.mean(predicted != self.y_test))
         return float(np.sqrt(np.mean((predicted - self.y_test) ** 2)) / self.y_test.std())
 
 
 def template(method: str, split: Split, seed: int, n_jobs: int | None) -> SizedMap:
-    """Return the feature map of a method, of any size, for the inputs of a split."""
+    """Return the feature map of a method for the inputs of a split, to be resized before a fit."""
     return named_map(method, shape_of(split.X), 1, None, seed, n_jobs)
 
 
-def choose(
+def tune(
     method: str, feature_map: SizedMap, split: Split, seconds: float | None = None
-) -> Chosen:
-    """Find scaling, bandwidth and alpha by the estimators' search, within ``seconds``."""
+) -> TunedMethod:
+    """Select scaling, bandwidth and alpha by the estimators' own search, within ``seconds``."""
     started = time.perf_counter()
-    middle = feature_map.sketch(feature_map.enough_to_search)
-    model = split.estimator(middle, time_budget=seconds).fit(split.X, split.y)
-    taken = time.perf_counter() - started
-    found = (model.settings_.scaling, model.bandwidth_, model.alpha_)
-    return Chosen(method, feature_map, *found, taken, model)
+    medium_map = feature_map.sketch(feature_map.enough_to_search)
+    model = split.estimator(medium_map, time_budget=seconds).fit(split.X, split.y)
+    return TunedMethod(
+        method,
+        feature_map,
+        model.settings_.scaling,
+        model.bandwidth_,
+        model.alpha_,
+        time.perf_counter() - started,
+        model,
+    )
 
 
-def climb(chosen: Chosen, split: Split, n_seeds: int, by: By, budget: float) -> Iterator[Outcome]:
-    """Yield outcomes at doubling sizes, the first in any case, until the budget is reached."""
-    if not ends_with_rows(chosen.feature_map):
-        # Compiled loops are loaded on first use, and this size is cheap.
-        _fit_once(chosen, next(sizes(chosen.feature_map, len(split.y))), split, 0)
-    for size in sizes(chosen.feature_map, len(split.y)):
-        outcome = measure(chosen, size, split, n_seeds)
+def measure_sizes(
+    tuned: TunedMethod, split: Split, n_seeds: int, by: CostKind, budget: float
+) -> Iterator[Outcome]:
+    """Yield outcomes at doubling sizes, at least one, until the next would exceed the budget."""
+    if not is_bounded_by_rows(tuned.feature_map):
+        # Compiled loops are loaded on first use, and the first size is cheap.
+        _fit_once(tuned, next(sizes(tuned.feature_map, len(split.y))), split, 0)
+    for size in sizes(tuned.feature_map, len(split.y)):
+        outcome = measure(tuned, size, split, n_seeds)
         yield outcome
-        if _GROWTH * outcome.cost(by) > budget or _GROWTH * outcome.n_bytes > large_array_budget():
+        next_cost = _MIN_COST_GROWTH * outcome.cost(by)
+        next_bytes = _MIN_COST_GROWTH * outcome.n_bytes
+        if next_cost > budget or next_bytes > large_array_budget():
             return
 
 
 def sizes(feature_map: SizedMap, n_rows: int) -> Iterator[int]:
-    """Yield a map's sizes in increasing order, up to the number of rows if that bounds them."""
+    """Yield sizes for a map in increasing order, up to the number of rows if that bounds them."""
     if not isinstance(feature_map, ExactKernel):
         size = _FIRST_SIZES[feature_map.size_name]
-        while size < n_rows or not ends_with_rows(feature_map):
+        while size < n_rows or not is_bounded_by_rows(feature_map):
             yield size
             size *= 2
     yield n_rows
 
 
-def ends_with_rows(feature_map: SizedMap) -> bool:
-    """Tell whether a map can be no larger than the number of rows."""
+def is_bounded_by_rows(feature_map: SizedMap) -> bool:
+    """Return whether the size of a map cannot exceed the number of rows."""
     return not (feature_map.size_name == "n_grids" or isinstance(feature_map, RandomFourier))
 
 
-def measure(chosen: Chosen, size: int, split: Split, n_seeds: int) -> Outcome:
-    """Fit one size with the given hyperparameters, once for each seed."""
-    runs = [_fit_once(chosen, size, split, k) for k in range(n_seeds)]
+def measure(tuned: TunedMethod, size: int, split: Split, n_seeds: int) -> Outcome:
+    """Fit one size with the selected hyperparameters, once for each seed."""
+    runs = [_fit_once(tuned, size, split, k) for k in range(n_seeds)]
     return replace(
         runs[0],
         seconds=median(run.seconds for run in runs),
@@ -157,17 +168,17 @@ def measure(chosen: Chosen, size: int, split: Split, n_seeds: int) -> Outcome:
 
 
 def scaled_rows(model: Estimator, X: Rows) -> AnyArray:
-    """Return rows as the feature map of a fitted estimator takes them."""
+    """Return rows as a fitted estimator passes them to its feature map."""
     return model.scaler_.rows(model.inputs_.transform(model, X), model.n_jobs)
 
 
-def _fit_once(chosen: Chosen, size: int, split: Split, k: int) -> Outcome:
-    features: Any = chosen.feature_map
+def _fit_once(tuned: TunedMethod, size: int, split: Split, k: int) -> Outcome:
+    features: Any = tuned.feature_map
     if not isinstance(features, ExactKernel):
         features = features.resized(size)
         features.set_params(random_state=features.random_state + k)
     model = split.estimator(
-        features, scaling=chosen.scaling, bandwidth=chosen.bandwidth, alpha=chosen.alpha
+        features, scaling=tuned.scaling, bandwidth=tuned.bandwidth, alpha=tuned.alpha
     )
     started = time.perf_counter()
     model.fit(split.X, split.y)
@@ -175,21 +186,22 @@ def _fit_once(chosen: Chosen, size: int, split: Split, k: int) -> Outcome:
     predicted = model.predict(split.X_test)
     done = time.perf_counter()
     return Outcome(
-        chosen.method,
+        tuned.method,
         size,
         features.size_unit,
         model.features_.n_features_out,
-        _bytes(model, split),
+        _feature_bytes(model, split),
         fitted - started,
         done - fitted,
         split.error(predicted),
     )
 
 
-def _bytes(model: Estimator, split: Split) -> int:
-    """Extrapolate the bytes that the features of all rows take from those of a few."""
+def _feature_bytes(model: Estimator, split: Split) -> int:
+    """Extrapolate the bytes of the features of all rows from those of a few rows."""
     n_rows, few = len(split.y), min(_FEW_ROWS, len(split.y) // 2)
-    spread = np.linspace(0, n_rows - 1, 2 * few).astype(np.intp)
-    rows = scaled_rows(model, take_rows(split.X, spread))
-    one, two = (model.features_.rows_matrix(rows[:m]).nbytes for m in (few, 2 * few))
-    return two + (two - one) * (n_rows - 2 * few) // few
+    indices = np.linspace(0, n_rows - 1, 2 * few).astype(np.intp)
+    rows = scaled_rows(model, take_rows(split.X, indices))
+    # Two sizes tell the bytes per row from the constant part.
+    few_bytes, twice_bytes = (model.features_.rows_matrix(rows[:m]).nbytes for m in (few, 2 * few))
+    return twice_bytes + (twice_bytes - few_bytes) * (n_rows - 2 * few) // few

@@ -1,4 +1,4 @@
-"""Examples of peers whose packages are not installed are left out."""
+"""Skip the docstring examples of peers whose packages are not installed."""
 
 from __future__ import annotations
 

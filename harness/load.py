@@ -1,4 +1,4 @@
-"""How busy other programs keep the machine while something is measured."""
+"""How busy other programs keep the machine during a measurement."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 _STATISTICS = Path("/proc/stat")
 _IDLE = slice(3, 5)  # the columns "idle" and "iowait"
-_N_TIMES = 7  # the columns after these are of guests and other machines, or counted twice
+_N_TIMES = 7  # "steal" is time of other virtual machines; guest times are part of "user"
 
 
 class OtherPrograms:
-    """The cores that other programs have kept busy since this object was made.
+    """Measures how many cores other programs have kept busy since construction.
 
     Examples
     --------
@@ -22,19 +22,19 @@ class OtherPrograms:
     """
 
     def __init__(self) -> None:
-        self._since, self._before = time.monotonic(), self._seconds()
+        self._started, self._busy_at_start = time.monotonic(), self._busy_seconds()
 
     def cores(self) -> float:
-        """Return their mean number, or NaN if the system does not have these statistics.
+        """Return the mean number of busy cores, or NaN if the system has no ``/proc/stat``.
 
-        This process, and the processes that it has started and waited for, do not count.
+        This process and the child processes that it has waited for do not count.
         """
-        elapsed = time.monotonic() - self._since
+        elapsed = time.monotonic() - self._started
         # max(NaN, 0) is NaN in this order only.
-        return max((self._seconds() - self._before) / elapsed, 0.0)
+        return max((self._busy_seconds() - self._busy_at_start) / elapsed, 0.0)
 
-    def _seconds(self) -> float:
-        """Return the busy seconds of all cores since the machine's start, without this process."""
+    def _busy_seconds(self) -> float:
+        """Return the busy seconds of all cores since boot, less those of this process."""
         try:
             times = [float(word) for word in _STATISTICS.read_text().split("\n", 1)[0].split()[1:]]
         except OSError:

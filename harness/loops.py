@@ -1,4 +1,4 @@
-"""Loops that only other loops call, for tests and micro-benchmarks of each by itself."""
+"""Access from Python to loops that are inlined in others, for tests and micro-benchmarks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numba
 
 
 def entry(inner: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function by which Python enters an inner loop."""
+    """Return a compiled function that Python can call and that calls the inner loop."""
 
     @numba.njit(error_model="numpy")
     def enter(*arguments):  # type: ignore[no-untyped-def]
         return inner(*arguments)
 
-    found: Callable[..., Any] = enter
-    return found
+    entered: Callable[..., Any] = enter  # numba's decorator is untyped
+    return entered

@@ -1,4 +1,4 @@
-"""On what a number was measured: processor, cores, memory, versions."""
+"""The machine and the package versions, to be stored with measurements."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "lightgbm")
 
 @cache
 def machine() -> dict[str, Any]:
-    """Return what this machine is.
+    """Return the hardware and operating system of this machine.
 
     Returns
     -------
     dict
-        ``cpu`` (its name), ``cores`` (that this process may use), ``memory`` (bytes, 0 if not
-        known), ``system``.
+        ``cpu`` (model name), ``cores`` (available to this process), ``memory`` (bytes, 0 if
+        unknown), ``system``.
 
     Examples
     --------
@@ -36,24 +36,24 @@ def machine() -> dict[str, Any]:
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the versions of Python, of this package and of those it is compared by.
+    """Return the versions of Python, gramless, its dependencies and LightGBM, "" if missing.
 
     Examples
     --------
     >>> sorted(versions())[:3]
     ['gramless', 'lightgbm', 'numba']
     """
-    found = {"python": platform.python_version(), "gramless": gramless.__version__}
+    result = {"python": platform.python_version(), "gramless": gramless.__version__}
     for name in _PACKAGES:
         try:
-            found[name] = version(name)
+            result[name] = version(name)
         except PackageNotFoundError:
-            found[name] = ""
-    return found
+            result[name] = ""
+    return result
 
 
 def summary() -> dict[str, str]:
-    """Return in words what decides how fast loops run.
+    """Return the hardware and versions that affect the speed of loops, as text.
 
     Returns
     -------
@@ -65,9 +65,9 @@ def summary() -> dict[str, str]:
     >>> list(summary())
     ['processor', 'cores', 'python', 'numpy', 'scipy', 'numba']
     """
-    here, known = machine(), versions()
-    packages = {name: known[name] for name in ("python", "numpy", "scipy", "numba")}
-    return {"processor": here["cpu"], "cores": str(here["cores"]), **packages}
+    hardware, installed = machine(), versions()
+    packages = {name: installed[name] for name in ("python", "numpy", "scipy", "numba")}
+    return {"processor": hardware["cpu"], "cores": str(hardware["cores"]), **packages}
 
 
 def _cpu() -> str:

@@ -1,4 +1,4 @@
-"""The memory that a process takes at its peak, as the operating system counts it."""
+"""The peak memory of this process, as counted by the operating system."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from pathlib import Path
 
 _STATUS = Path("/proc/self/status")
 _RESET = Path("/proc/self/clear_refs")
-_PERIOD = 0.005
-"""Seconds between two looks where the system keeps no peak that can be set back."""
+_POLL_SECONDS = 0.005  # Used if the system does not allow the peak to be reset.
 
 
 def peak_memory() -> float:
-    """Return the largest resident set of this process, in bytes; NaN where nothing tells.
+    """Return the peak resident set size of this process in bytes, NaN if it is unknown.
 
-    Linux counts in ``ru_maxrss`` also what the parent held when it started this process; its
-    own peak does not, and starts again at :func:`reset_peak`.
+    On Linux this is ``VmHWM``, which :func:`reset_peak` resets. The ``ru_maxrss`` of ``getrusage``
+    would also include the memory that the parent had when it started this process.
 
     Examples
     --------
@@ -33,33 +32,34 @@ def peak_memory() -> float:
         import resource
     except ImportError:
         return float("nan")
-    most = float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-    return most if sys.platform == "darwin" else 1024.0 * most
+    peak = float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    # macOS counts bytes, other systems kilobytes.
+    return peak if sys.platform == "darwin" else 1024.0 * peak
 
 
 def reset_peak() -> None:
-    """Let the peak start again from what the process holds now.
+    """Reset the peak to the memory that the process has now.
 
     Raises
     ------
     OSError
-        Where the system keeps no such peak, or forbids it.
+        If the system has no peak that can be reset, or does not permit it.
     """
     _RESET.write_text("5", encoding="ascii")
 
 
-def begun_memory() -> float:
-    """Return the memory that a process has, from which its peak is measured from now on."""
+def reset_and_read_peak() -> float:
+    """Reset the peak and return the memory of this process in bytes."""
     reset_peak()
     return peak_memory()
 
 
 class PeakMemory:
-    """Bytes of this process at their peak, above what it had when this was made.
+    """The peak memory of this process in bytes, above its memory at construction.
 
-    On Linux the kernel's own peak, set back at the start; where that is forbidden, the largest of
-    many looks. Elsewhere the growth of the process's peak, which is too little if the
-    process had more before; NaN where the system says nothing.
+    On Linux this is the kernel's peak, reset at construction, or the maximum of frequent samples
+    if resetting is forbidden. On other systems it is the growth of the peak of the process, which
+    is too small if the process had more memory earlier; NaN if the system does not report it.
 
     Examples
     --------
@@ -71,31 +71,31 @@ class PeakMemory:
     """
 
     def __init__(self) -> None:
-        give_back()
-        self._read, self._reset = _means()
+        release_free_memory()
+        self._read, self._reset = _reader_and_reset()
         self._reset()
-        self._most = 0.0
-        self._before = self._read()
+        self._peak = 0.0
+        self._baseline = self._read()
 
     def bytes(self) -> float:
-        """Return the peak so far, whole bytes."""
-        self._most = max(self._most, self._read() - self._before)
-        return self._most
+        """Return the peak so far in bytes."""
+        self._peak = max(self._peak, self._read() - self._baseline)
+        return self._peak
 
     @contextmanager
     def ignoring(self) -> Iterator[None]:
-        """Leave out what is allocated and freed meanwhile."""
+        """Ignore memory that is allocated and freed inside the block."""
         self.bytes()
         try:
             yield
         finally:
-            # Memory freed into a hole of the heap stays with the process, and would be counted.
-            give_back()
+            # Freed memory that stays in the heap of the process would count as used.
+            release_free_memory()
             self._reset()
 
 
-def give_back() -> None:
-    """Return freed memory to the system, so that it is not counted as taken already."""
+def release_free_memory() -> None:
+    """Return freed memory to the system, so that it no longer counts for this process."""
     gc.collect()
     try:
         ctypes.CDLL(None).malloc_trim(0)
@@ -103,15 +103,15 @@ def give_back() -> None:
         return
 
 
-def _means() -> tuple[Callable[[], float], Callable[[], None]]:
-    """Return how the peak is read, and how it is set back to what is taken now."""
+def _reader_and_reset() -> tuple[Callable[[], float], Callable[[], None]]:
+    """Return functions that read the peak and that reset it to the current memory."""
     if not _STATUS.exists():
         return peak_memory, lambda: None
     try:
         reset_peak()
     except OSError:
-        watcher = _Watcher()
-        return watcher.read, watcher.set_back
+        sampler = _Sampler()
+        return sampler.read, sampler.reset
     return peak_memory, reset_peak
 
 
@@ -120,21 +120,21 @@ def _status(name: str) -> float:
     return 1024.0 * int(next(line for line in lines if line.startswith(f"{name}:")).split()[1])
 
 
-class _Watcher:
-    """Looks at the memory again and again, from a thread of its own."""
+class _Sampler:
+    """Samples the memory of this process from a background thread."""
 
     def __init__(self) -> None:
-        self._most = _status("VmRSS")
-        threading.Thread(target=self._watch, daemon=True).start()
+        self._peak = _status("VmRSS")
+        threading.Thread(target=self._sample, daemon=True).start()
 
-    def _watch(self) -> None:
+    def _sample(self) -> None:
         pause = threading.Event()
-        while not pause.wait(_PERIOD):
-            self._most = max(self._most, _status("VmRSS"))
+        while not pause.wait(_POLL_SECONDS):
+            self._peak = max(self._peak, _status("VmRSS"))
 
     def read(self) -> float:
-        self._most = max(self._most, _status("VmRSS"))
-        return self._most
+        self._peak = max(self._peak, _status("VmRSS"))
+        return self._peak
 
-    def set_back(self) -> None:
-        self._most = _status("VmRSS")
+    def reset(self) -> None:
+        self._peak = _status("VmRSS")

@@ -1,4 +1,4 @@
-"""Jobs in processes of their own: started, listened to, ended when they take too long."""
+"""Worker processes that answer requests line by line, with timeouts."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ from types import TracebackType
 from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parents[1]
-"""The repository; its packages beside the library are not installed."""
-_LAST_WORDS_SECONDS = 30.0
+_TRACEBACK_SECONDS = 30.0  # How long a process may take to print tracebacks when it is aborted.
 
 
 class Worker:
-    r"""A process that reads requests, a line each, and answers in lines.
+    r"""A process that reads one request per line and writes its answers as lines.
 
-    It finds the packages of the repository. It ends when this one does if it reads its requests by
-    :func:`requests`.
+    ``PYTHONPATH`` includes the repository, whose packages other than gramless are not installed.
+    The process ends with this one if it reads its requests by :func:`requests`.
 
     Parameters
     ----------
     command : sequence of str
     environment : mapping of str to str, default={}
-        Variables beside those of this process.
+        Environment variables, in addition to those of this process.
 
     Examples
     --------
@@ -47,7 +46,7 @@ class Worker:
     ) -> None:
         paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
         path = os.pathsep.join(filter(None, paths))
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - read after the process ends
         self._lines: queue.Queue[bytes] = queue.Queue()
         self._process = subprocess.Popen(
             command,
@@ -57,7 +56,7 @@ class Worker:
             env={**os.environ, "PYTHONPATH": path, **(environment or {})},
             start_new_session=True,
         )
-        threading.Thread(target=self._listen, daemon=True).start()
+        threading.Thread(target=self._read_lines, daemon=True).start()
 
     def __enter__(self) -> Worker:
         return self
@@ -71,14 +70,14 @@ class Worker:
         self.end()
 
     def send(self, request: str) -> None:
-        """Write a line that the process can read; nothing if it has ended."""
+        """Write a line to the standard input of the process; do nothing if it has ended."""
         pipe: Any = self._process.stdin
         with contextlib.suppress(OSError):
             pipe.write(f"{request}\n".encode())
             pipe.flush()
 
     def receive(self, timeout: float) -> bytes:
-        """Return the next line of its output; nothing once the output has ended.
+        """Return the next line of the output, or ``b""`` after its end.
 
         Parameters
         ----------
@@ -88,7 +87,7 @@ class Worker:
         Raises
         ------
         TimeoutError
-            If there is no line in this time.
+            If there is no line within this time.
         """
         try:
             return self._lines.get(timeout=max(0.0, timeout))
@@ -96,22 +95,22 @@ class Worker:
             raise TimeoutError(f"no answer for {timeout:g} s") from None
 
     def wait(self) -> int:
-        """Wait for its end and return the exit code, negative if a signal has ended it."""
+        """Wait for the process and return its exit code, negative if a signal ended it."""
         return self._process.wait()
 
     def errors(self) -> str:
-        """Return what it has written to its standard error."""
+        """Return the standard error output so far."""
         self._errors.seek(0)
         return self._errors.read().decode(errors="replace")
 
     def abort(self) -> None:
-        """Ask it to end with the stacks of its threads as last words, if it enabled these."""
+        """Abort the process; it prints tracebacks of its threads if it enabled faulthandler."""
         self._process.send_signal(signal.SIGABRT)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_LAST_WORDS_SECONDS)
+            self._process.wait(_TRACEBACK_SECONDS)
 
     def end(self) -> None:
-        """End it by force, and all that it has started."""
+        """Kill the process and, on POSIX, its children."""
         if self._process.poll() is None:
             if os.name == "posix":
                 with contextlib.suppress(ProcessLookupError):
@@ -122,7 +121,7 @@ class Worker:
         with contextlib.suppress(OSError):
             pipe.close()
 
-    def _listen(self) -> None:
+    def _read_lines(self) -> None:
         pipe: Any = self._process.stdout
         with pipe:
             for line in pipe:
@@ -131,66 +130,66 @@ class Worker:
 
 
 def requests() -> Iterator[str]:
-    """Yield the requests to this process, which is ended once nobody can send more.
+    """Yield the requests to this process, and exit the process when its input is closed.
 
     Yields
     ------
     str
-        A line without its end.
+        A line without the line feed.
     """
     lines: queue.Queue[str] = queue.Queue()
 
-    def listen() -> None:
-        # Not by sys.stdin, whose lock a thread that waits would hold at the end of the process.
+    def read_lines() -> None:
+        # A thread blocked in sys.stdin would hold its lock when the interpreter shuts down.
         for line in FileIO(0, closefd=False):
             lines.put(line.decode().rstrip("\n"))
         os._exit(1)
 
-    threading.Thread(target=listen, daemon=True).start()
+    threading.Thread(target=read_lines, daemon=True).start()
     while True:
         yield lines.get()
 
 
 def answers() -> IO[str]:
-    """Keep the standard output for answers; what others print goes to the standard error.
+    """Return a file for answers, and redirect everything else printed to the standard error.
 
     Returns
     -------
     text file
-        Each line is sent as soon as it ends.
+        The original standard output, line-buffered.
     """
     sys.stdout.flush()
-    own = os.dup(1)
+    output = os.dup(1)
     os.dup2(2, 1)
     if isinstance(sys.stdout, TextIOWrapper):
-        # Lines in a buffer are lost where a process is killed.
+        # Buffered lines would be lost if the process is killed.
         sys.stdout.reconfigure(line_buffering=True)
-    return os.fdopen(own, "w", buffering=1, encoding="utf-8")
+    return os.fdopen(output, "w", buffering=1, encoding="utf-8")
 
 
 def run_script(
     script: Path, job: Mapping[str, Any], environment: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Run ``script JOB`` in a new process and return the JSON that it prints.
+    """Run ``script JOB`` in a new process and return the JSON object that it prints.
 
     Parameters
     ----------
     script : Path
     job : mapping
-        Its only argument, as JSON.
+        Passed to the script as its only argument, as JSON.
     environment : mapping of str to str, default={}
-        Variables beside those of this process.
+        Environment variables, in addition to those of this process.
 
     Raises
     ------
     subprocess.CalledProcessError
-        If it fails.
+        If the script fails.
     """
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, str(script), json.dumps(job)],
         env={**os.environ, **(environment or {})},
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    return dict(json.loads(done.stdout))
+    return dict(json.loads(completed.stdout))

@@ -1,4 +1,4 @@
-"""Seconds: by phase, and medians of runs that take turns."""
+"""A stopwatch with phases, and median times of functions that are called alternately."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ SETTLING_SECONDS = 0.15
 
 
 class StopWatch:
-    """A clock by phases that can stand still.
+    """A stopwatch that measures phases and can be paused.
 
-    Phases may hold others, whose seconds count to both, and may be open while the clock
-    stands still.
+    Phases can be nested; the time of an inner phase also counts for the outer one. The stopwatch
+    can be paused inside a phase.
 
     Parameters
     ----------
     now : callable, default=time.perf_counter
-        Returns seconds since whenever.
+        Returns the current time in seconds.
 
     Examples
     --------
@@ -37,25 +37,25 @@ class StopWatch:
 
     def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
         self._now = now
-        self._lost = 0.0
-        self._stopped_at: float | None = None
+        self._paused_seconds = 0.0
+        self._paused_at: float | None = None
         self._done: dict[str, float] = {}
         self._open: dict[str, float] = {}
         self._started = now()
 
     def total(self) -> float:
-        """Return the seconds counted so far, all phases and what lies between."""
-        at = self._now() if self._stopped_at is None else self._stopped_at
-        return at - self._started - self._lost
+        """Return the seconds counted so far, inside and outside phases."""
+        now = self._now() if self._paused_at is None else self._paused_at
+        return now - self._started - self._paused_seconds
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Count what happens inside to this phase as well.
+        """Count the time inside the block for this phase.
 
         Parameters
         ----------
         name : str
-            A phase inside one of the same name adds nothing.
+            A phase nested in one of the same name is ignored.
         """
         if name in self._open:
             yield
@@ -68,16 +68,16 @@ class StopWatch:
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """Let the clock stand still meanwhile."""
-        self._stopped_at = self._now()
+        """Pause the stopwatch inside the block."""
+        self._paused_at = self._now()
         try:
             yield
         finally:
-            self._lost += self._now() - self._stopped_at
-            self._stopped_at = None
+            self._paused_seconds += self._now() - self._paused_at
+            self._paused_at = None
 
     def seconds(self) -> dict[str, float]:
-        """Return the total and the phases so far, those that are open included."""
+        """Return the seconds so far: the total, and each phase, including open ones."""
         total = self.total()
         phases = dict(self._done)
         for name, began in self._open.items():
@@ -92,19 +92,19 @@ def interleaved(
     warm_up: bool = True,
     before: Callable[[Callable[[], object]], object] | None = None,
 ) -> dict[str, float]:
-    """Return the median seconds of each run; they take turns, in alternating order.
+    """Return the median seconds of each function, calling all of them in each repetition.
 
-    Time differs from one second to the next on a shared machine: taking turns, a slow second
-    hits all of them.
+    The speed of a shared machine changes from one second to the next. Alternating calls, in
+    reversed order in every second repetition, spread a slow moment over all functions.
 
     Parameters
     ----------
     runs : mapping of str to callable
     repeats : int
     warm_up : bool, default=True
-        Whether each is called once before, compilation included, outside the clock.
+        Whether to call each function once before timing, so that it is compiled.
     before : callable, default=None
-        Given each run when its turn comes, outside the clock.
+        Called with each function right before that is timed.
 
     Examples
     --------
@@ -123,27 +123,26 @@ def interleaved(
             started = time.perf_counter()
             runs[name]()
             seconds[name].append(time.perf_counter() - started)
-    return {name: median(own) for name, own in seconds.items()}
+    return {name: median(times) for name, times in seconds.items()}
 
 
 def settle(seconds: float = SETTLING_SECONDS) -> None:
-    """Keep every processor busy for a while.
+    """Keep every core busy for ``seconds``, so that timings do not depend on what ran before.
 
-    Idle threads of BLAS and OpenMP wait for more work at full speed, a tenth of a second long, and
-    take it from whatever comes next. While one merely sleeps, a shared machine goes elsewhere, and
-    takes as long to come back.
+    Idle threads of BLAS and OpenMP spin for about a tenth of a second before they sleep, and slow
+    down whatever runs next. Sleeping instead would let a shared machine schedule other work.
     """
-    until = time.perf_counter() + seconds
+    end = time.perf_counter() + seconds
 
     def work(number: float) -> None:
         numbers = np.full(4096, number)
-        while time.perf_counter() < until:
+        while time.perf_counter() < end:
             np.sqrt(numbers, out=numbers)
 
     map_blocks(work, [(float(k),) for k in range(available_cpus())], None)
 
 
 def settled(run: Callable[[], object]) -> None:
-    """Settle, and call what is timed next: caches and free memory are as in a loop again."""
+    """Settle, then call a function once, so that caches and the heap are as in a loop of calls."""
     settle()
     run()

@@ -23,7 +23,15 @@ import threadpoolctl
 
 from benchmarks.common import Report, Row, load_sets, options, parse, print_progress
 from gramless.base.random import stream
-from harness.approximations import Chosen, Outcome, Split, choose, climb, measure, template
+from harness.approximations import (
+    Outcome,
+    Split,
+    TunedMethod,
+    measure,
+    measure_sizes,
+    template,
+    tune,
+)
 from harness.data_sets import Dataset
 
 SETS = ("covtype_1vs2_169k", "ijcnn1", "letter", "cod-rna")
@@ -40,12 +48,12 @@ def split_of(data: Dataset) -> Split:
     return Split(data.X_train, data.y_train, data.X_test, data.y_test, task)
 
 
-def search_settings(method: str, split: Split, jobs: int | None) -> Chosen:
+def search_settings(method: str, split: Split, jobs: int | None) -> TunedMethod:
     print_progress(f"  {method}: search")
-    return choose(method, template(method, split, 0, jobs), split)
+    return tune(method, template(method, split, 0, jobs), split)
 
 
-def refine_settings(settings: Chosen, split: Split, columns: int) -> Chosen:
+def refine_settings(settings: TunedMethod, split: Split, columns: int) -> TunedMethod:
     """Return the best of the neighbouring settings for this number of columns."""
     order = stream(0, "held-back rows").permutation(len(split.y))
     cut = len(order) // 5
@@ -68,10 +76,12 @@ def refine_settings(settings: Chosen, split: Split, columns: int) -> Chosen:
     return best
 
 
-def grow_until_as_good(settings: Chosen, split: Split, reference: Outcome, repeats: int) -> Outcome:
+def grow_until_as_good(
+    settings: TunedMethod, split: Split, reference: Outcome, repeats: int
+) -> Outcome:
     """Return the first outcome as good as the reference, or else the best."""
     outcomes: list[Outcome] = []
-    for outcome in climb(settings, split, repeats, "time", PATIENCE * reference.seconds):
+    for outcome in measure_sizes(settings, split, repeats, "time", PATIENCE * reference.seconds):
         outcomes.append(outcome)
         print_progress(
             f"  {outcome.method}, {outcome.size:,} {outcome.unit}: error {outcome.error:.4f}"
@@ -81,7 +91,7 @@ def grow_until_as_good(settings: Chosen, split: Split, reference: Outcome, repea
     return min(outcomes, key=lambda outcome: outcome.error)
 
 
-def result_row(data: Dataset, settings: Chosen, outcome: Outcome, reference: Outcome) -> Row:
+def result_row(data: Dataset, settings: TunedMethod, outcome: Outcome, reference: Outcome) -> Row:
     reached = outcome.error <= reference.error
     return {
         "data set": data.name,

@@ -27,7 +27,7 @@ from benchmarks.common import Report, Row, options, parse, print_progress
 from gramless import KernelRegressor
 from gramless.base.progress import Progress
 from gramless.distributed import DaskKernelRegressor
-from harness.memory import begun_memory, peak_memory
+from harness.memory import peak_memory, reset_and_read_peak
 
 N_INPUTS, PART_ROWS = 20, 50_000
 ROWS, GRIDS = 2_000_000, 128
@@ -83,7 +83,7 @@ def fit_here(n_rows: int, n_grids: int) -> Row:
     for k in numbers:
         stop = min((k + 1) * PART_ROWS, n_rows)
         whole[k * PART_ROWS : stop] = make_partition(k, stop - k * PART_ROWS)
-    X, y, before = whole[:, :-1], whole[:, -1], begun_memory() - whole.nbytes
+    X, y, before = whole[:, :-1], whole[:, -1], reset_and_read_peak() - whole.nbytes
     started = perf_counter()
     model = KernelRegressor(**parameters(n_grids)).fit(X, y)
     return {**summarise(model, perf_counter() - started), "memory": peak_memory() - before}
@@ -98,7 +98,7 @@ def fit_there(n_rows: int, n_grids: int, n_workers: int, are_kept: bool) -> Row:
     ):
         first = collection(min(SMALL_ROWS * n_workers, n_rows))
         DaskKernelRegressor(**parameters(n_grids)).fit(*first)
-        before = [begun_memory(), *client.run(begun_memory).values()]
+        before = [reset_and_read_peak(), *client.run(reset_and_read_peak).values()]
         X, y = collection(n_rows)
         if are_kept:
             # For comparison with one process, which has the rows before the clock starts.

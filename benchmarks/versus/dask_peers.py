@@ -28,7 +28,7 @@ from distributed import Client, LocalCluster
 
 from benchmarks.common import Report, Row, made_up, options, parse, print_progress, rmse
 from gramless.distributed import DaskKernelRegressor
-from harness.memory import begun_memory, peak_memory
+from harness.memory import peak_memory, reset_and_read_peak
 
 N_ROWS, N_TEST, N_INPUTS, PART_ROWS = 300_000, 20_000, 10, 15_000
 ROUNDS, MIN_SECONDS = 300, 30.0
@@ -75,7 +75,7 @@ def fit(name: str, n_rows: int, kill_after: float) -> Row:
         targets = da.from_array(y[:n_rows], chunks=PART_ROWS)
         few = slice(4 * PART_ROWS)
         make_estimator(name, client).fit(rows[few], targets[few])
-        before = [begun_memory(), *client.run(begun_memory).values()]
+        before = [reset_and_read_peak(), *client.run(reset_and_read_peak).values()]
         stop = kill_worker_later(client, kill_after) if kill_after else lambda: None
         started = perf_counter()
         try:

@@ -1,4 +1,4 @@
-"""Approximations of kernels at several sizes: which sizes, budgets, costs and errors."""
+"""Test the sizes, budgets, costs and errors of kernel approximations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ from gramless import KernelClassifier, KernelRegressor, RandomBinning
 from gramless.estimators.features import named_map
 from gramless.features.registry import FEATURE_MAPS
 from harness import approximations
-from harness.approximations import Chosen, Outcome, Split, choose, climb, measure, sizes, template
+from harness.approximations import (
+    Outcome,
+    Split,
+    TunedMethod,
+    measure,
+    measure_sizes,
+    sizes,
+    template,
+    tune,
+)
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2, 2, size=(360, 2))
@@ -26,30 +35,26 @@ def split_of(y=NUMBERS):
     return Split(X[TRAIN], y[TRAIN], X[TEST], y[TEST], task)
 
 
-def given(split, name="binning"):
-    """Return a method with settings, so that nothing is searched."""
+def without_search(split, name="binning"):
+    """Return a method with fixed settings."""
     features = template(name, split, 0, None)
     model = split.estimator(features.sketch(8), **SETTINGS).fit(split.X, split.y)
-    return Chosen(name, features, *SETTINGS.values(), 0.1, model)
-
-
-def judged(error, seconds=1.0, n_bytes=10, method="binning", size=8):
-    return Outcome(method, size, "grids", 9, n_bytes, seconds, 0.1, error)
+    return TunedMethod(name, features, *SETTINGS.values(), 0.1, model)
 
 
 @pytest.fixture
-def as_dear_as_large(monkeypatch):
-    """Let fits take a second a hundred grids, so that budgets of time can be tested."""
+def seconds_by_size(monkeypatch):
+    """Let a fit take one second per 100 grids, so that time budgets can be tested."""
 
-    def timed(chosen, size, split, k):
-        return judged(1.0 / size, seconds=size / 100, method=chosen.method, size=size)
+    def fit_once(tuned, size, split, k):
+        return Outcome(tuned.method, size, "grids", 9, 10, size / 100, 0.1, 1.0 / size)
 
-    monkeypatch.setattr(approximations, "_fit_once", timed)
+    monkeypatch.setattr(approximations, "_fit_once", fit_once)
 
 
-def test_an_outcome_is_that_of_the_estimator_with_the_settings_chosen():
+def test_outcome_equals_that_of_the_estimator_with_these_settings():
     split = split_of()
-    outcome = measure(given(split), 32, split, 1)
+    outcome = measure(without_search(split), 32, split, 1)
     model = KernelRegressor(RandomBinning(n_grids=32, random_state=0), calibrate=False, **SETTINGS)
     model.fit(X[TRAIN], NUMBERS[TRAIN])
     errors = model.predict(X[TEST]) - NUMBERS[TEST]
@@ -58,9 +63,9 @@ def test_an_outcome_is_that_of_the_estimator_with_the_settings_chosen():
     assert outcome.n_bytes == model.features_.rows_matrix(model.scaler_.rows(X[TRAIN])).nbytes
 
 
-def test_the_choice_is_that_of_the_search_and_sees_no_test_rows():
+def test_tune_selects_as_the_estimator_does_from_training_rows():
     split = split_of(CLASSES)
-    found = choose("binning", template("binning", split, 0, None), split)
+    tuned = tune("binning", template("binning", split, 0, None), split)
     model = KernelClassifier(
         RandomBinning(n_grids=96),
         grids="random",
@@ -68,48 +73,49 @@ def test_the_choice_is_that_of_the_search_and_sees_no_test_rows():
         calibrate=False,
         random_state=0,
     ).fit(X[TRAIN], CLASSES[TRAIN])
-    assert (found.bandwidth, found.alpha) == (model.bandwidth_, model.alpha_)
-    assert found.scaling == model.settings_.scaling
+    assert (tuned.bandwidth, tuned.alpha) == (model.bandwidth_, model.alpha_)
+    assert tuned.scaling == model.settings_.scaling
 
 
-def test_errors_of_classes_are_shares():
+def test_error_of_classes_is_the_misclassification_rate():
     split = split_of(CLASSES)
-    share = measure(given(split), 32, split, 1).error * 120
-    assert share == pytest.approx(round(share), abs=1e-9)
-    assert share < 18
+    n_wrong = measure(without_search(split), 32, split, 1).error * 120
+    assert n_wrong == pytest.approx(round(n_wrong), abs=1e-9)
+    assert n_wrong < 18
 
 
 def test_every_method_learns():
     for name in FEATURE_MAPS:
         split = split_of()
-        outcomes = list(climb(given(split, name), split, 1, "memory", 400_000))
+        outcomes = list(measure_sizes(without_search(split, name), split, 1, "memory", 400_000))
         assert min(outcome.error for outcome in outcomes) < 0.35
-        counted = [outcome.n_bytes for outcome in outcomes]
-        assert counted == sorted(counted)
+        n_bytes = [outcome.n_bytes for outcome in outcomes]
+        assert n_bytes == sorted(n_bytes)
 
 
-def test_sizes_double_until_the_next_costs_too_much(as_dear_as_large, monkeypatch):
+def test_sizes_double_until_the_next_costs_too_much(seconds_by_size, monkeypatch):
     split = split_of()
+    tuned = without_search(split)
 
-    def tried(by, budget):
-        return [outcome.size for outcome in climb(given(split), split, 1, by, budget)]
+    def measured_sizes(by, budget):
+        return [outcome.size for outcome in measure_sizes(tuned, split, 1, by, budget)]
 
-    assert tried("time", 1.0) == [8, 16, 32, 64]
-    assert tried("time", 1e-9) == [8]
-    assert tried("memory", 19) == [8]
+    assert measured_sizes("time", 1.0) == [8, 16, 32, 64]
+    assert measured_sizes("time", 1e-9) == [8]
+    assert measured_sizes("memory", 19) == [8]
     monkeypatch.setattr(approximations, "large_array_budget", lambda: 19)
-    assert tried("time", 1e9) == [8]
+    assert measured_sizes("time", 1e9) == [8]
 
 
-def test_seeds_follow_each_other_and_are_averaged():
+def test_errors_are_averaged_over_consecutive_seeds():
     split = split_of()
-    chosen = given(split)
-    alone = [approximations._fit_once(chosen, 8, split, k).error for k in range(3)]
-    assert len(set(alone)) == 3
-    assert measure(chosen, 8, split, 3).error == pytest.approx(np.mean(alone))
+    tuned = without_search(split)
+    errors = [approximations._fit_once(tuned, 8, split, k).error for k in range(3)]
+    assert len(set(errors)) == 3
+    assert measure(tuned, 8, split, 3).error == pytest.approx(np.mean(errors))
 
 
-def test_natural_ends():
+def test_largest_sizes():
     maps = {name: named_map(name, (100, 2), 1, None, 0, 1) for name in FEATURE_MAPS}
     assert list(sizes(maps["nystrom"], 100)) == [32, 64, 100]
     assert list(sizes(maps["nystrom"], 20)) == [20]

@@ -1,4 +1,4 @@
-"""Cores that other programs keep busy: not those of this process and its children."""
+"""Test that OtherPrograms counts neither this process nor its children."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
 from harness import load
@@ -14,19 +15,19 @@ from harness.load import OtherPrograms
 
 @pytest.fixture
 def statistics(tmp_path, monkeypatch):
-    """Return what sets the seconds that a machine of two cores has been at work and idle."""
+    """Return a function that sets the busy and idle seconds in ``/proc/stat``."""
 
-    def say(user: int, idle: int) -> None:
+    def write(user: int, idle: int) -> None:
         file = tmp_path / "stat"
         # user nice system idle iowait irq softirq steal guest guest_nice
         file.write_text(f"cpu  {100 * user} 0 0 {100 * idle} 700 0 0 900 {100 * user} 0\ncpu0 1\n")
         monkeypatch.setattr(load, "_STATISTICS", file)
 
     monkeypatch.setattr(load.os, "sysconf", lambda name: 100)
-    return say
+    return write
 
 
-def test_cores_of_others_are_their_seconds_a_second(statistics, monkeypatch):
+def test_busy_cores_are_seconds_of_others_per_second(statistics, monkeypatch):
     now, times = [10.0], [0.0, 0.0, 0.0, 0.0, 10.0]
     monkeypatch.setattr(load.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(load.os, "times", lambda: times)
@@ -34,23 +35,22 @@ def test_cores_of_others_are_their_seconds_a_second(statistics, monkeypatch):
     others = OtherPrograms()
     statistics(user=65, idle=105)
     now[0], times[:4] = 20.0, [1.0, 1.0, 3.0, 1.0]
-    # Of the 15 seconds at work 6 were this process's and its children's.
+    # This process and its children used 6 of the 15 busy seconds.
     assert others.cores() == pytest.approx(0.9)
 
 
-def test_a_system_that_does_not_tell(tmp_path, monkeypatch):
+def test_busy_cores_are_nan_without_statistics(tmp_path, monkeypatch):
     monkeypatch.setattr(load, "_STATISTICS", tmp_path / "nothing")
-    cores = OtherPrograms().cores()
-    assert cores != cores
+    assert np.isnan(OtherPrograms().cores())
 
 
-@pytest.mark.skipif(not load._STATISTICS.exists(), reason="the system does not tell")
-def test_children_that_have_ended_are_not_others():
+@pytest.mark.skipif(not load._STATISTICS.exists(), reason="the system has no /proc/stat")
+def test_children_that_have_ended_do_not_count():
     program = "import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass"
-    before = load.OtherPrograms()
+    others = load.OtherPrograms()
     started = time.monotonic()
     subprocess.run([sys.executable, "-c", program], check=True)
-    cores = before.cores()
-    # Other programs may be at work, but a core of this machine was not theirs all the time.
-    most = (load.os.cpu_count() or 1) - 0.4 / (time.monotonic() - started)
-    assert cores <= most
+    cores = others.cores()
+    # Other programs may be busy, but not on the core that the child used for half a second.
+    bound = (load.os.cpu_count() or 1) - 0.4 / (time.monotonic() - started)
+    assert cores <= bound

@@ -1,4 +1,4 @@
-"""The peak of memory, as the system counts it."""
+"""Test PeakMemory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MEGABYTE = 1_000_000
 @pytest.mark.slow
 @pytest.mark.parametrize("megabytes", [25, 100])
 def test_memory_of_scoring_is_left_out(megabytes):
-    # Once a block of 25 MB was freed, the C library keeps the next one in its heap.
+    # After the first block of 25 MB is freed, the C library serves the next one from its heap.
     for _ in range(2):
         block = np.ones(megabytes * MEGABYTE // 8)
         del block
@@ -30,11 +30,11 @@ def test_memory_of_scoring_is_left_out(megabytes):
 
 
 @pytest.mark.slow
-def test_memory_without_the_kernel_s_peak(monkeypatch):
-    def refuse():
+def test_memory_is_sampled_if_the_peak_cannot_be_reset(monkeypatch):
+    def fail():
         raise PermissionError
 
-    monkeypatch.setattr("harness.memory.reset_peak", refuse)
+    monkeypatch.setattr("harness.memory.reset_peak", fail)
     peak = PeakMemory()
     block = np.ones(60 * MEGABYTE // 8)
     time.sleep(0.1)
