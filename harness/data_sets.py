@@ -1,7 +1,7 @@
-"""Known data sets by name: from a local folder, else downloaded and checked.
+"""Known data sets by name, read from a local folder or downloaded and checked.
 
-``python -m harness.data_sets`` lists them; ``python -m harness.data_sets NAME --download`` fetches
-one.
+``python -m harness.data_sets`` lists them; ``python -m harness.data_sets NAME --download``
+downloads one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TEST_SHARE = 0.2
 
 Progress = Callable[[str, int, int | None], None]
 
-_CHUNK = 1 << 18
+_CHUNK_BYTES = 1 << 18
 _TIMEOUT_SECONDS = 30.0
 _SCHEMES = ("https", "http", "file")
 
@@ -52,9 +52,8 @@ class Dataset:
     y_train, y_test : ndarray of shape (n_rows,)
         float64 for regression; int64 or object arrays of str for classes.
     task : {"binary", "multiclass", "regression"}
-        What the targets are.
     name : str
-        Name under which it was loaded.
+        Name passed to :func:`load`.
 
     Examples
     --------
@@ -77,7 +76,7 @@ class Dataset:
 
 
 def labels_for(task: Task, y: AnyArray) -> AnyArray:
-    """Return labels as float64 for regression, whole numbers as int64 for classes."""
+    """Return targets as float64 for regression, and integer class labels as int64."""
     if task == "regression":
         return y.astype(np.float64, copy=False)
     if y.dtype.kind == "f":
@@ -87,7 +86,7 @@ def labels_for(task: Task, y: AnyArray) -> AnyArray:
 
 
 def guess_task(y: AnyArray) -> Task:
-    """Return the task that labels suggest: floats of more than two values are measured."""
+    """Return the likely task: regression for floats with more than two distinct values."""
     n_values = len(np.unique(y))
     if n_values == 2:
         return "binary"
@@ -96,16 +95,16 @@ def guess_task(y: AnyArray) -> Task:
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """What :func:`available` says of one data set.
+    """An entry of the list that :func:`available` returns.
 
     Parameters
     ----------
     name, description : str
-        What :func:`load` takes, and what the set is in a line.
+        The name to pass to :func:`load`, and a description in one line.
     task : {"binary", "multiclass", "regression", ""}
-        Empty where only the file says.
+        Empty for files that are not known data sets.
     present : bool
-        Whether :func:`load` needs no network.
+        Whether :func:`load` can read it without a download.
 
     Examples
     --------
@@ -120,22 +119,27 @@ class DatasetInfo:
 
 
 def data_folder(folder: str | os.PathLike[str] | None = None) -> Path:
-    """Return the folder in which data sets are kept, which need not exist.
+    """Return the folder of data sets, whether or not it exists.
 
     Parameters
     ----------
     folder : str or path-like, default=None
         By default the environment variable ``GRAMLESS_DATA``, else the platform's cache folder
-        (``~/.cache/gramless`` on Linux). ``InputError`` if the user has no home folder.
+        (``~/.cache/gramless`` on Linux).
+
+    Raises
+    ------
+    InputError
+        If the cache folder is needed but the user has no home folder.
 
     Examples
     --------
     >>> data_folder("tables").name
     'tables'
     """
-    chosen = folder or os.environ.get("GRAMLESS_DATA")
-    if chosen:
-        return Path(chosen).expanduser()
+    configured = folder or os.environ.get("GRAMLESS_DATA")
+    if configured:
+        return Path(configured).expanduser()
     try:
         home = Path.home()
     except RuntimeError:
@@ -151,9 +155,9 @@ def data_folder(folder: str | os.PathLike[str] | None = None) -> Path:
 
 
 def available(folder: str | os.PathLike[str] | None = None) -> list[DatasetInfo]:
-    """List the data sets known, and every NPZ file in the folder, sorted by name.
+    """Return the known data sets and every other NPZ file in the folder, sorted by name.
 
-    Only file names are looked at; nothing is read or downloaded.
+    Only file names are checked; nothing is read or downloaded.
 
     Parameters
     ----------
@@ -165,14 +169,16 @@ def available(folder: str | os.PathLike[str] | None = None) -> list[DatasetInfo]
     >>> [info.task for info in available("no-such-folder") if info.name == "ijcnn1"]
     ['binary']
     """
-    where = data_folder(folder)
-    found = {path.stem for path in where.glob("*.npz")} if where.is_dir() else set()
-    other = found - KNOWN.keys()
-    infos = [DatasetInfo(name, "an NPZ file in the folder", "", present=True) for name in other]
+    directory = data_folder(folder)
+    npz_names = {path.stem for path in directory.glob("*.npz")} if directory.is_dir() else set()
+    infos = [
+        DatasetInfo(name, "an NPZ file in the folder", "", present=True)
+        for name in npz_names - KNOWN.keys()
+    ]
     for known in KNOWN.values():
         files = [file for file in (known.train, known.test) if file is not None]
-        complete = bool(files) and all(_local(where, file) for file in files)
-        present = known.name in found or complete
+        has_originals = bool(files) and all(_find_local(directory, file) for file in files)
+        present = known.name in npz_names or has_originals
         infos.append(DatasetInfo(known.name, known.description, known.task, present))
     return sorted(infos, key=lambda info: info.name.lower())
 
@@ -186,15 +192,15 @@ def load(
 ) -> Dataset:
     """Load a data set by name, split into training and test rows.
 
-    Looked for in this order: ``NAME.npz`` in the folder (arrays ``X_train, y_train, X_test,
-    y_test`` or ``X, y``, or CSR parts), the original files in the folder, compressed or not, and
-    the network. A file whose checksum is not known is trusted at its first use: the checksum is
-    recorded beside it and checked ever after.
+    The sources are tried in this order: ``NAME.npz`` in the folder (arrays ``X_train, y_train,
+    X_test, y_test`` or ``X, y``, or CSR parts), the original files in the folder, compressed or
+    not, and the network. A file without a known checksum is trusted at its first use; its checksum
+    is then stored in ``NAME.sha256`` in the same folder and checked at every later use.
 
     Parameters
     ----------
     name : str
-        See :func:`available`; any other ``NAME.npz`` in the folder will do.
+        A name that :func:`available` returns.
     folder : str or path-like, default=None
         As :func:`data_folder`.
     download : bool, default=True
@@ -205,20 +211,20 @@ def load(
     Returns
     -------
     Dataset
-        With the official split; without one, of the rows in the order
-        ``numpy.random.RandomState(0).permutation(n)`` the last fifth is the test set.
+        With the official split if there is one. Otherwise the test set is the last fifth of the
+        rows in the order ``numpy.random.RandomState(0).permutation(n)``.
 
     Raises
     ------
     InputError
-        If the name is not known and no such NPZ file is in the folder.
+        If the name is unknown and the folder has no such NPZ file.
     DataFileError
-        If a file is damaged, has another checksum or number of rows than expected, or is absent
-        and cannot be downloaded.
+        If a file is damaged, has an unexpected checksum or number of rows, or is missing and
+        cannot be downloaded.
 
     Notes
     -----
-    NPZ loads at the speed of the disk; LIBSVM text takes about 0.3 microseconds a number.
+    NPZ loads at the speed of the disk; LIBSVM text takes about 0.3 microseconds per value.
 
     Examples
     --------
@@ -228,26 +234,27 @@ def load(
     ...     load("mine", folder=folder)
     Dataset('mine', binary, 8 + 2 rows x 10 columns)
     """
-    where, known = data_folder(folder), KNOWN.get(name)
+    directory, known = data_folder(folder), KNOWN.get(name)
+    # The name becomes part of a path.
     if not re.fullmatch(r"\w[\w.+-]*", name):
         raise InputError(f"{name!r} is not the name of a data set; see available().")
-    if (where / f"{name}.npz").is_file():
-        return _from_npz(name, where / f"{name}.npz", known)
+    if (directory / f"{name}.npz").is_file():
+        return _from_npz(name, directory / f"{name}.npz", known)
     if known is None:
         close = difflib.get_close_matches(name, KNOWN, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise InputError(
-            f"No data set {name!r} is known and {where} holds no {name}.npz.{hint} "
-            "`python -m harness.data_sets` lists those that are known."
+            f"{name!r} is not a known data set and {directory} contains no {name}.npz.{hint} "
+            "`python -m harness.data_sets` lists the known ones."
         )
     if known.train is None:
-        raise DataFileError(f"{name} cannot be downloaded; put {name}.npz into {where}.")
-    train = _obtain(where, known.train, download, progress)
-    test = _obtain(where, known.test, download, progress) if known.test else None
+        raise DataFileError(f"{name} cannot be downloaded; put {name}.npz into {directory}.")
+    train = _obtain(directory, known.train, download, progress)
+    test = _obtain(directory, known.test, download, progress) if known.test else None
     return _from_originals(known, *read_original(known, train, test))
 
 
-def _local(folder: Path, file: RemoteFile) -> Path | None:
+def _find_local(folder: Path, file: RemoteFile) -> Path | None:
     for name in (file.name, strip_compression(file.name)):
         if (folder / name).is_file():
             return folder / name
@@ -255,17 +262,17 @@ def _local(folder: Path, file: RemoteFile) -> Path | None:
 
 
 def _obtain(folder: Path, file: RemoteFile, may_download: bool, progress: Progress | None) -> Path:
-    """Return the checked local copy of a file, downloading it if that is allowed."""
-    here = _local(folder, file)
-    if here is not None:
-        # The known checksum is that of the file as offered, compressed or not.
-        verify(here, file.sha256 if here.name == file.name else None)
-        return here
+    """Return the verified local copy of a file, downloading it if permitted."""
+    local = _find_local(folder, file)
+    if local is not None:
+        # The known checksum is of the published file, not of a copy that the user decompressed.
+        verify(local, file.sha256 if local.name == file.name else None)
+        return local
     target = folder / file.name
     if not may_download:
         raise DataFileError(
-            f"{target} is not there and downloads are off; put {file.url} at that place, or "
-            "allow downloads."
+            f"{target} does not exist and downloads are off; put {file.url} there, or allow "
+            "downloads."
         )
     fetch_file(file.url, target, file.sha256, progress)
     return target
@@ -283,13 +290,13 @@ def _from_npz(name: str, path: Path, known: KnownSet | None) -> Dataset:
 
 
 def _from_originals(known: KnownSet, train: Chunk, test: Chunk | None) -> Dataset:
-    """Check the sizes against what is known and make the split."""
+    """Check the numbers of rows and split them if there is no test file."""
     sizes = ("test", test, known.n_test_rows), ("training", train, known.n_rows)
     for role, part, expected in sizes:
         if part is not None and len(part[1]) != expected:
             raise DataFileError(
                 f"The {role} file of {known.name} has {len(part[1]):,} rows, not {expected:,}: it "
-                "is cut off or another file of that name. Delete it and load again."
+                "is incomplete or a different file. Delete it and load again."
             )
     X, y = train
     if test is None and known.n_test_rows:
@@ -306,7 +313,7 @@ def _dataset(name: str, task: Task, train: Chunk, test: Chunk) -> Dataset:
 
 
 def _random_split(X: Matrix, y: AnyArray, path: Path) -> tuple[Chunk, Chunk]:
-    # The streams of NumPy's old generator are frozen for good, those of the new one are not.
+    # NumPy guarantees the stream of RandomState, but not that of Generator.
     order = np.random.RandomState(0).permutation(len(y))
     train, test = np.split(order, [len(y) - round(TEST_SHARE * len(y))])
     if not len(train) or not len(test):
@@ -320,7 +327,7 @@ def _random_split(X: Matrix, y: AnyArray, path: Path) -> tuple[Chunk, Chunk]:
 def fetch_file(
     url: str, target: Path, sha256: str | None = None, progress: Progress | None = None
 ) -> None:
-    """Download a file and check it; one that fails, breaks off or is another leaves nothing behind.
+    """Download a file and check it; a failed or wrong download leaves no file behind.
 
     Without ``sha256`` the checksum is recorded for :func:`verify`.
     """
@@ -329,42 +336,43 @@ def fetch_file(
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with open_replacement(target) as file:
-            found = _receive(url, file, target.name, progress)
-            _compare(f"what {url} sent", found, sha256)
-    except (OSError, http.client.HTTPException) as fault:
+            digest = _receive(url, file, target.name, progress)
+            _check_digest(f"The download from {url}", digest, sha256)
+    except (OSError, http.client.HTTPException) as error:
         raise DataFileError(
-            f"{url} could not be downloaded ({fault}). Check the network and try again, or put "
+            f"{url} could not be downloaded ({error}). Check the network and try again, or put "
             f"the file at {target}."
-        ) from fault
+        ) from error
     if sha256 is None:
-        _record(target, found)
+        _record_digest(target, digest)
 
 
 def verify(path: Path, sha256: str | None = None) -> None:
-    """Check a local file against its checksum, known or recorded.
+    """Raise DataFileError if a file does not have the given or the recorded checksum.
 
-    Without a known checksum the first use is trusted: the hash is recorded as ``NAME.sha256``.
+    Without either, the file is trusted and its checksum is recorded in ``NAME.sha256``.
     """
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    beside = _beside(path)
-    if sha256 is None and beside.is_file():
-        sha256 = (beside.read_text(encoding="ascii", errors="replace").split() or [""])[0]
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    record = _digest_path(path)
+    if sha256 is None and record.is_file():
+        sha256 = (record.read_text(encoding="ascii", errors="replace").split() or [""])[0]
     if sha256 is None:
-        _record(path, found)
+        _record_digest(path, digest)
     else:
-        _compare(str(path), found, sha256)
+        _check_digest(str(path), digest, sha256)
 
 
 def _receive(url: str, file: IO[bytes], name: str, progress: Progress | None) -> str:
+    """Write the content of a URL to a file and return its SHA-256."""
     digest, done = hashlib.sha256(), 0
-    with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
-        final = urlsplit(answer.geturl()).scheme
-        if final not in (urlsplit(url).scheme, "https"):
-            raise DataFileError(f"{url} redirects to a {final} address, which is refused.")
-        length = answer.headers.get("Content-Length")
+    with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response:
+        final_scheme = urlsplit(response.geturl()).scheme
+        if final_scheme not in (urlsplit(url).scheme, "https"):
+            raise DataFileError(f"{url} redirects to a {final_scheme} address, which is refused.")
+        length = response.headers.get("Content-Length")
         total = int(length) if length and length.isdigit() else None
-        while chunk := answer.read(_CHUNK):
+        while chunk := response.read(_CHUNK_BYTES):
             file.write(chunk)
             digest.update(chunk)
             done += len(chunk)
@@ -375,22 +383,22 @@ def _receive(url: str, file: IO[bytes], name: str, progress: Progress | None) ->
     return digest.hexdigest()
 
 
-def _compare(what: str, found: str, wanted: str | None) -> None:
-    if wanted is not None and found != wanted.lower():
+def _check_digest(what: str, digest: str, expected: str | None) -> None:
+    if expected is not None and digest != expected.lower():
         raise DataFileError(
-            f"{what} has SHA-256 {found}, not {wanted} as expected: it is damaged or was "
-            "changed. Delete the file, and its .sha256 beside it if you trust the new one, "
+            f"{what} has SHA-256 {digest}, not {expected} as expected: it is damaged or was "
+            "changed. Delete the file, and its .sha256 file too if you trust the new one, "
             "and load again."
         )
 
 
-def _record(path: Path, digest: str) -> None:
-    # A folder that may not be written to is no reason to refuse its data.
+def _record_digest(path: Path, digest: str) -> None:
+    # Data in a read-only folder can still be used.
     with contextlib.suppress(OSError):
-        _beside(path).write_text(f"{digest}  {path.name}\n", encoding="ascii")
+        _digest_path(path).write_text(f"{digest}  {path.name}\n", encoding="ascii")
 
 
-def _beside(path: Path) -> Path:
+def _digest_path(path: Path) -> Path:
     return path.with_name(path.name + ".sha256")
 
 

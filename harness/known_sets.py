@@ -1,4 +1,4 @@
-"""The known data sets: what they are, where their files come from, and how these are read."""
+"""The known data sets: their sizes, the addresses of their files, and how to read these."""
 
 from __future__ import annotations
 
@@ -28,23 +28,24 @@ Loader = Literal["libsvm", "sparse-libsvm", "letter", "kddcup99"]
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """One file to download; where its checksum is not known, the first use is trusted."""
+    """One file to download; without a known checksum, it is trusted at its first use."""
 
     url: str
     sha256: str | None = None
 
     @property
     def name(self) -> str:
-        """Return the name under which it is stored."""
+        """The file name in the data folder."""
         return unquote(urlsplit(self.url).path).rpartition("/")[2]
 
 
 @dataclass(frozen=True)
 class KnownSet:
-    """A known data set, with ``n_rows`` in its training file.
+    """A known data set.
 
-    Without a test file the last ``n_test_rows`` of them are the official test set, if any. Without
-    a training file only ``NAME.npz`` is accepted.
+    ``n_rows`` counts the rows of the training file. If there is no test file, the last
+    ``n_test_rows`` of them are the official test set. Without ``train`` the data set cannot be
+    downloaded, and only ``NAME.npz`` is accepted.
     """
 
     name: str
@@ -69,7 +70,7 @@ KNOWN = _read_known()
 
 
 def read_original(known: KnownSet, train: Path, test: Path | None) -> tuple[Chunk, Chunk | None]:
-    """Read the original files of a known data set, as their publishers wrote them."""
+    """Return the training and test rows in the published files of a known data set."""
     if known.loader == "letter":
         return _letter(train), None
     if known.loader == "kddcup99":
@@ -83,7 +84,7 @@ def read_original(known: KnownSet, train: Path, test: Path | None) -> tuple[Chun
 def _libsvm(known: KnownSet, path: Path) -> Chunk:
     if known.loader == "sparse-libsvm":
         return read_libsvm(path, n_features=known.n_columns, zero_based=False)
-    # One block at a time is held in sparse form: memory is needed for the dense result alone.
+    # Converting block by block keeps only one block in sparse form beside the dense result.
     tables = libsvm_pieces(plain_path(path), known.n_columns, False, ReadLimits()).read()
     rows = ((sparse.csr_matrix(table.matrix).toarray(), table.target) for table in tables)
     return join([(X.astype(np.float32), np.asarray(y)) for X, y in rows])
@@ -108,7 +109,7 @@ def _kddcup99(path: Path) -> tuple[Table, AnyArray]:
 
 
 def _one_hot(tables: Sequence[Table]) -> list[NDArray[np.float32]]:
-    """Encode the text columns of all tables alike, levels in sorted order."""
+    """One-hot encode the text columns, with the sorted levels of all tables together."""
     blocks: list[list[NDArray[np.float32]]] = [[] for _ in tables]
     for name in tables[0].names or ():
         columns = [table.column(name) for table in tables]

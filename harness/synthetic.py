@@ -1,8 +1,8 @@
-"""A frozen suite of synthetic tables, drawn from a prior over structural functions.
+"""A fixed suite of synthetic tables, drawn from a prior over structured functions.
 
-Rules of the library are chosen on these tables, and never on those that a figure is quoted for.
-Each table has a number; everything about it - rows, inputs, function, noise - follows from that
-number alone, so that a table is the same on every machine. :func:`synthetic_table` makes one.
+The library's defaults are chosen on these tables, and its results are quoted on others. The number
+of a table determines its rows, inputs, function and noise, so that it is the same on every machine.
+:func:`synthetic_table` generates one.
 """
 
 from __future__ import annotations
@@ -17,31 +17,30 @@ from harness.data_sets import Dataset
 from harness.known_sets import Task
 
 N_TABLES = 48
-"""Number of tables of the suite."""
 
 _N_TEST = 4000
 _SIZES = (1_000, 2_000, 4_000, 8_000, 12_000, 20_000)
 _LARGE_SIZES = (50_000, 100_000, 200_000)
-_LARGE_EVERY = 12
-"""Every so many tables one has many rows."""
+_LARGE_EVERY = 12  # One in 12 tables is large, which limits the time of the suite.
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Description:
-    """What a synthetic table holds.
+    """The properties of a synthetic table.
 
     Attributes
     ----------
     number : int
     n_rows, n_inputs, n_relevant : int
+        Training rows, inputs, and the inputs that the target depends on.
     task : {"regression", "binary", "multiclass"}
     terms : tuple of str
-        Kinds of the functions that are added up.
+        Kinds of the functions that are summed.
     noise : float
-        Standard deviation of the noise, that of the noiseless target being 1; for classes, of
-        the noise added to the scores before the largest wins.
+        Standard deviation of the noise, relative to that of the noiseless target. For classes, the
+        noise is added to scores, and the class with the largest score is the label.
     """
 
     number: int
@@ -54,7 +53,7 @@ class Description:
 
 
 def describe(number: int) -> Description:
-    """Return what the table of a number holds, without making it.
+    """Return the properties of a table without generating it.
 
     Examples
     --------
@@ -65,7 +64,7 @@ def describe(number: int) -> Description:
 
 
 def synthetic_table(number: int) -> Dataset:
-    """Make a table of the suite.
+    """Generate a table of the suite.
 
     Parameters
     ----------
@@ -75,7 +74,7 @@ def synthetic_table(number: int) -> Dataset:
     Returns
     -------
     Dataset
-        4,000 test rows from the same distribution beside the training rows.
+        With 4,000 test rows from the same distribution.
 
     Examples
     --------
@@ -84,14 +83,14 @@ def synthetic_table(number: int) -> Dataset:
     4000
     """
     rng = np.random.default_rng([20261124, number])
-    return _made(rng, _describe(number, rng), None, f"synthetic_{number:02d}")
+    return _generate(rng, _describe(number, rng), None, f"synthetic_{number:02d}")
 
 
 def table_of_classes(number: int, n_rows: int, n_classes: int) -> Dataset:
-    """Make a table of several classes, of a number, a size and as many classes as are asked for.
+    """Generate a table with the given numbers of rows and classes.
 
-    It has the inputs, terms and noise of the table of that number in the suite, which need not be
-    below ``N_TABLES``; everything else is drawn anew.
+    The numbers of inputs, the terms and the noise are those of :func:`describe`; ``number`` may be
+    ``N_TABLES`` or larger. All values are drawn from another random stream than the suite's.
 
     Examples
     --------
@@ -99,9 +98,9 @@ def table_of_classes(number: int, n_rows: int, n_classes: int) -> Dataset:
     >>> table.X_train.shape[0], len(table.y_test), int(table.y_train.max()) < 6
     (300, 4000, True)
     """
-    plan = replace(describe(number), n_rows=n_rows, task="multiclass")
+    description = replace(describe(number), n_rows=n_rows, task="multiclass")
     rng = np.random.default_rng([20261125, number, n_rows, n_classes])
-    return _made(rng, plan, n_classes, f"classes_{number}_{n_rows}_{n_classes}")
+    return _generate(rng, description, n_classes, f"classes_{number}_{n_rows}_{n_classes}")
 
 
 def _describe(number: int, rng: np.random.Generator) -> Description:
@@ -115,22 +114,24 @@ def _describe(number: int, rng: np.random.Generator) -> Description:
     return Description(number, int(rng.choice(sizes)), n_inputs, n_relevant, task, terms, noise)
 
 
-def _made(rng: np.random.Generator, plan: Description, n_classes: int | None, name: str) -> Dataset:
-    """Make a table; the number of several classes is drawn unless it is given."""
-    n_all = plan.n_rows + _N_TEST
-    X = _inputs(rng, n_all, plan.n_inputs)
-    relevant = rng.permutation(plan.n_inputs)[: plan.n_relevant]
-    drawn = int(rng.integers(3, 8))
-    n_scores = (n_classes or drawn) if plan.task == "multiclass" else 1
-    uniform = _ranks(X[:, relevant])
-    scores = np.column_stack([_function(rng, plan.terms, uniform) for _ in range(n_scores)])
-    y = _targets(rng, plan, scores)
-    first, rest = slice(0, plan.n_rows), slice(plan.n_rows, n_all)
-    return Dataset(X[first], y[first], X[rest], y[rest], plan.task, name)
+def _generate(
+    rng: np.random.Generator, description: Description, n_classes: int | None, name: str
+) -> Dataset:
+    """Generate a table; a multiclass one draws its number of classes unless it is given."""
+    n_rows, task = description.n_rows, description.task
+    X = _inputs(rng, n_rows + _N_TEST, description.n_inputs)
+    relevant = rng.permutation(description.n_inputs)[: description.n_relevant]
+    # Drawn for every task, so that all later draws are independent of n_classes.
+    drawn_classes = int(rng.integers(3, 8))
+    n_scores = (n_classes or drawn_classes) if task == "multiclass" else 1
+    ranks = _ranks(X[:, relevant])
+    scores = np.column_stack([_function(rng, description.terms, ranks) for _ in range(n_scores)])
+    y = _targets(rng, description, scores)
+    return Dataset(X[:n_rows], y[:n_rows], X[n_rows:], y[n_rows:], task, name)
 
 
 def _inputs(rng: np.random.Generator, n_rows: int, n_inputs: int) -> Array:
-    """Draw inputs that depend on each other, each with a distribution of its own."""
+    """Draw correlated inputs, each with a random kind of marginal distribution."""
     n_factors = max(1, n_inputs // 3)
     share = rng.uniform(0.0, 0.9)
     mixing = rng.normal(size=(n_factors, n_inputs)) / np.sqrt(n_factors)
@@ -146,7 +147,7 @@ def _rounded(rng: np.random.Generator, x: Array) -> Array:
 
 
 def _codes(rng: np.random.Generator, x: Array) -> Array:
-    """Unordered categories as whole numbers."""
+    """Return unordered categories, coded as whole numbers."""
     n_codes = int(rng.integers(3, 15))
     edges = np.quantile(x, np.linspace(0, 1, n_codes + 1)[1:-1])
     return rng.permutation(n_codes)[np.searchsorted(edges, x)].astype(float)
@@ -164,18 +165,21 @@ _MARGINALS: list[Callable[[np.random.Generator, Array], Array]] = [
 
 
 def _ranks(X: Array) -> Array:
-    """Return each column's values spread evenly over -1 to 1, ties kept together."""
-    spread = np.empty_like(X)
+    """Return the ranks of each column scaled to -1 to 1; some columns keep their values.
+
+    Tied values share their mean rank.
+    """
+    result = np.empty_like(X)
     for j in range(X.shape[1]):
-        values, place = np.unique(X[:, j], return_inverse=True)
-        counts = np.bincount(place.reshape(-1))
-        middle = np.cumsum(counts) - 0.5 * counts
-        spread[:, j] = 2.0 * (middle / len(X))[place.reshape(-1)] - 1.0
+        values, index = np.unique(X[:, j], return_inverse=True)
+        counts = np.bincount(index.reshape(-1))
+        mean_ranks = np.cumsum(counts) - 0.5 * counts
+        result[:, j] = 2.0 * (mean_ranks / len(X))[index.reshape(-1)] - 1.0
         if len(values) > 0.5 * len(X) and j % 2:
-            # Half of the continuous inputs act by their own values, tails cut off.
-            own = (X[:, j] - np.median(X[:, j])) / (X[:, j].std() or 1.0)
-            spread[:, j] = np.clip(own / 2.0, -1.5, 1.5)
-    return spread
+            # Half of the continuous inputs enter by value instead of rank, with clipped tails.
+            standardised = (X[:, j] - np.median(X[:, j])) / (X[:, j].std() or 1.0)
+            result[:, j] = np.clip(standardised / 2.0, -1.5, 1.5)
+    return result
 
 
 def _function(rng: np.random.Generator, terms: tuple[str, ...], U: Array) -> Array:
@@ -189,9 +193,8 @@ def _function(rng: np.random.Generator, terms: tuple[str, ...], U: Array) -> Arr
     return total / deviation if deviation > 0 else total
 
 
-def _few(rng: np.random.Generator, U: Array, most: int) -> Array:
-    """Return some of the columns."""
-    n = int(rng.integers(1, min(most, U.shape[1]) + 1))
+def _draw_columns(rng: np.random.Generator, U: Array, max_columns: int) -> Array:
+    n = int(rng.integers(1, min(max_columns, U.shape[1]) + 1))
     return U[:, rng.permutation(U.shape[1])[:n]]
 
 
@@ -200,14 +203,14 @@ def _linear(rng: np.random.Generator, U: Array) -> Array:
 
 
 def _quadratic(rng: np.random.Generator, U: Array) -> Array:
-    V = _few(rng, U, 6)
+    V = _draw_columns(rng, U, 6)
     Q = rng.normal(size=(V.shape[1], V.shape[1]))
     return np.asarray(np.einsum("ni,ij,nj->n", V, Q, V) + V @ rng.normal(size=V.shape[1]))
 
 
 def _waves(rng: np.random.Generator, U: Array) -> Array:
-    """A sample of a Gaussian process with a smooth kernel of its own width for each input."""
-    V = _few(rng, U, 12)
+    """Return a sample of a Gaussian process with a smooth kernel and random widths."""
+    V = _draw_columns(rng, U, 12)
     widths = np.exp(rng.uniform(np.log(0.4), np.log(3.0), V.shape[1])) * np.sqrt(V.shape[1])
     frequencies = rng.normal(size=(V.shape[1], 200)) / widths[:, None]
     phases = rng.uniform(0, 2 * np.pi, 200)
@@ -215,8 +218,8 @@ def _waves(rng: np.random.Generator, U: Array) -> Array:
 
 
 def _rough(rng: np.random.Generator, U: Array) -> Array:
-    """A sample of a Gaussian process with a peaked kernel: Cauchy frequencies."""
-    V = _few(rng, U, 6)
+    """Return a sample of a Gaussian process whose kernel has a cusp: Cauchy frequencies."""
+    V = _draw_columns(rng, U, 6)
     widths = np.exp(rng.uniform(np.log(0.5), np.log(4.0), V.shape[1])) * V.shape[1]
     frequencies = np.clip(rng.standard_cauchy((V.shape[1], 200)), -200, 200) / widths[:, None]
     phases = rng.uniform(0, 2 * np.pi, 200)
@@ -242,7 +245,7 @@ def _additive(rng: np.random.Generator, U: Array) -> Array:
 
 
 def _tree(rng: np.random.Generator, U: Array) -> Array:
-    """The mean of a few random trees."""
+    """Return the sum of some random decision trees."""
     total = np.zeros(len(U))
     for _ in range(int(rng.integers(1, 20))):
         depth = int(rng.integers(2, 7))
@@ -259,7 +262,7 @@ def _tree(rng: np.random.Generator, U: Array) -> Array:
 def _products(rng: np.random.Generator, U: Array) -> Array:
     total = np.zeros(len(U))
     for _ in range(int(rng.integers(1, 8))):
-        V = _few(rng, U, 3)
+        V = _draw_columns(rng, U, 3)
         total += rng.normal() * np.prod(np.sin(2.0 * V + rng.uniform(-1, 1)), axis=1)
     return total
 
@@ -270,7 +273,7 @@ def _ratio(rng: np.random.Generator, U: Array) -> Array:
 
 
 def _rotated(rng: np.random.Generator, U: Array) -> Array:
-    """A function of a few directions through all inputs."""
+    """Return a function of two random linear combinations of all inputs."""
     directions = rng.normal(size=(U.shape[1], 2)) / np.sqrt(U.shape[1])
     V = U @ directions
     return np.asarray(np.sin(3.0 * V[:, 0]) + (V[:, 1] > 0.1) * V[:, 0])
@@ -289,17 +292,19 @@ _TERMS: dict[str, Callable[[np.random.Generator, Array], Array]] = {
 }
 
 
-def _targets(rng: np.random.Generator, plan: Description, scores: Array) -> NDArray[np.generic]:
-    noise = plan.noise * rng.normal(size=scores.shape)
-    if plan.task == "regression":
-        if rng.random() < 0.2:  # Heavy tails.
-            noise = plan.noise * rng.standard_t(2.5, size=scores.shape) / np.sqrt(5.0)
-        elif rng.random() < 0.2:  # The noise depends on the row.
+def _targets(
+    rng: np.random.Generator, description: Description, scores: Array
+) -> NDArray[np.generic]:
+    noise = description.noise * rng.normal(size=scores.shape)
+    if description.task == "regression":
+        if rng.random() < 0.2:  # heavy tails
+            noise = description.noise * rng.standard_t(2.5, size=scores.shape) / np.sqrt(5.0)
+        elif rng.random() < 0.2:  # heteroscedastic noise
             noise *= np.exp(0.5 * scores)
         target = (scores + noise)[:, 0]
         return np.exp(target) if rng.random() < 0.15 else target
-    if plan.task == "binary":
-        share = rng.choice([0.5, 0.5, 0.2, 0.05])
-        found = (scores + noise)[:, 0]
-        return (found > np.quantile(found, 1.0 - share)).astype(np.int64)
+    if description.task == "binary":
+        positive_share = rng.choice([0.5, 0.5, 0.2, 0.05])
+        noisy = (scores + noise)[:, 0]
+        return (noisy > np.quantile(noisy, 1.0 - positive_share)).astype(np.int64)
     return (scores + 0.5 * noise).argmax(axis=1)

@@ -1,4 +1,4 @@
-"""Methods by name; a file of its own for each package, which is imported when it is asked for."""
+"""Methods to compare with, by name; each module is imported only if its method is used."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from importlib import import_module
 
 from harness.peers.base import Peer
 
+# The module and the class of each method.
 METHODS = {
     "gramless": "gramless:Gramless",
     "gramless_random": "gramless:RandomGrids",
@@ -23,16 +24,15 @@ METHODS = {
     "catboost_tuned": "catboost:TunedCatBoost",
     "extra_trees": "extra_trees:ExtraTrees",
 }
-"""File and class of each method."""
 
 
 def find_peer(name: str) -> type[Peer]:
-    """Return a method.
+    """Return the class of a method.
 
     Parameters
     ----------
     name : str
-        Of :data:`METHODS`.
+        A key of :data:`METHODS`.
 
     Raises
     ------
@@ -44,6 +44,6 @@ def find_peer(name: str) -> type[Peer]:
     >>> find_peer("svc").name
     'svc'
     """
-    module, _, peer = METHODS[name].partition(":")
-    found: type[Peer] = getattr(import_module(f"harness.peers.{module}"), peer)
-    return found
+    module, _, class_name = METHODS[name].partition(":")
+    peer: type[Peer] = getattr(import_module(f"harness.peers.{module}"), class_name)
+    return peer

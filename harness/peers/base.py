@@ -1,4 +1,4 @@
-"""What is asked of a method: a name, and an estimator for a task and a size."""
+"""Base classes of methods to compare with."""
 
 from __future__ import annotations
 
@@ -20,19 +20,18 @@ from gramless.base.random import stream
 
 @dataclass(frozen=True)
 class Peer(ABC):
-    """One method, with the settings that its users would take.
+    """A method to compare with, configured as its users would configure it.
 
     Parameters
     ----------
     seed : int, default=0
     n_jobs : int or None, default=None
-        Threads of methods that have them.
+        Number of threads, for methods that are multithreaded.
     """
 
     name: ClassVar[str]
     max_rows: ClassVar[int | None] = None
-    why: ClassVar[str] = ""
-    """Why there is no estimator for more than ``max_rows`` rows."""
+    why: ClassVar[str] = ""  # the reason for max_rows
     takes_sparse: ClassVar[bool] = True
     is_random: ClassVar[bool] = True
 
@@ -41,37 +40,37 @@ class Peer(ABC):
 
     @classmethod
     def rows(cls, X: Any) -> Any:
-        """Return rows as the method takes them: dense where they must be."""
+        """Return rows in a form that the method accepts: dense if it requires that."""
         return X if cls.takes_sparse else dense(X)
 
     def make(self, task: str, n_rows: int) -> Any | None:
-        """Return an estimator, not fitted; None where it cannot take so many rows (``why``)."""
+        """Return an unfitted estimator, or None if ``n_rows`` exceeds ``max_rows``."""
         if self.max_rows is not None and n_rows > self.max_rows:
             return None
         return self.regressor() if task == "regression" else self.classifier()
 
     @abstractmethod
     def classifier(self) -> Any:
-        """Return an estimator of classes."""
+        """Return an unfitted classifier."""
 
     @abstractmethod
     def regressor(self) -> Any:
-        """Return an estimator of numbers."""
+        """Return an unfitted regressor."""
 
 
 @dataclass(frozen=True)
 class BoostedTrees(Peer):
-    """Boosted trees, stopped early when rows held back are predicted no better.
+    """Boosted trees with early stopping on validation rows.
 
     Parameters
     ----------
     held_back : float, default=0.2
-        Share of the rows.
+        Fraction of the rows used for validation.
     n_trees : int, default=1000
-        The most.
+        Maximum number of trees.
     learning_rate : float, default=0.1
     patience : int, default=50
-        Trees that may pass without a gain.
+        Number of trees without improvement after which training stops.
     """
 
     held_back: float = 0.2
@@ -81,51 +80,53 @@ class BoostedTrees(Peer):
 
     @abstractmethod
     def trees(self, model: Any) -> int:
-        """Return how many trees a fitted estimator has kept."""
+        """Return the number of trees in a fitted estimator."""
 
 
 @dataclass(frozen=True)
 class StoppedTrees(BoostedTrees):
-    """Boosted trees of a package that is given the rows held back.
+    """Boosted trees of a package that does not split off validation rows itself.
 
-    Its estimators are ``kinds``, of classes and of numbers; ``of_classes`` and ``of_numbers`` are
-    the parameters that only these have.
+    ``estimator_classes`` are its classifier and its regressor; ``classifier_parameters`` and
+    ``regressor_parameters`` are the parameters that only one of them gets.
     """
 
-    kinds: ClassVar[tuple[type[Any], type[Any]]]
-    of_classes: ClassVar[dict[str, Any]] = {}
-    of_numbers: ClassVar[dict[str, Any]] = {}
+    estimator_classes: ClassVar[tuple[type[Any], type[Any]]]
+    classifier_parameters: ClassVar[dict[str, Any]] = {}
+    regressor_parameters: ClassVar[dict[str, Any]] = {}
 
     def classifier(self) -> Any:
-        return self._stopped(self.kinds[0](**self.parameters(), **self.of_classes))
+        parameters = {**self.parameters(), **self.classifier_parameters}
+        return self._with_early_stopping(self.estimator_classes[0](**parameters))
 
     def regressor(self) -> Any:
-        return self._stopped(self.kinds[1](**self.parameters(), **self.of_numbers))
+        parameters = {**self.parameters(), **self.regressor_parameters}
+        return self._with_early_stopping(self.estimator_classes[1](**parameters))
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of both estimators."""
 
     @abstractmethod
-    def train(self, model: Any, X: Any, y: Any, X_held: Any, y_held: Any) -> None:
-        """Fit to rows and targets, and stop by those held back."""
+    def train(self, model: Any, X: Any, y: Any, X_validation: Any, y_validation: Any) -> None:
+        """Fit the model to training rows, with early stopping on validation rows."""
 
-    def _stopped(self, model: Any) -> EarlyStopped:
+    def _with_early_stopping(self, model: Any) -> EarlyStopped:
         return EarlyStopped(model, self.train, self.held_back, self.seed)
 
 
 class EarlyStopped(BaseEstimator):
-    """Holds rows back and lets boosted trees stop when they are predicted no better.
+    """Splits off validation rows and fits boosted trees with early stopping on them.
 
-    Classes are numbers from 0 on for the model.
+    Class labels are encoded as integers from 0 for the model.
 
     Parameters
     ----------
     model : classifier or regressor
     train : callable
-        Called with the model, rows and targets to train on, and rows and targets held back.
+        Called with the model, training rows, their targets, validation rows and their targets.
     held_back : float
-        Share of the rows, classes in proportion.
+        Fraction of the rows used for validation, stratified by class.
     random_state : int
     """
 
@@ -138,20 +139,21 @@ class EarlyStopped(BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> EarlyStopped:
-        """Train on the rows that are not held back."""
-        alike = None
+        """Fit the model to the training part of the rows."""
+        strata = None
         if is_classifier(self.model):
             labels = LabelEncoder().fit(y)
             self.classes_, y = labels.classes_, labels.transform(y)
-            alike = y if np.bincount(y).min() > 1 else None
-        X, X_held, y, y_held = train_test_split(
-            X, y, test_size=self.held_back, random_state=self.random_state, stratify=alike
+            # A class with a single row cannot be stratified.
+            strata = y if np.bincount(y).min() > 1 else None
+        X, X_validation, y, y_validation = train_test_split(
+            X, y, test_size=self.held_back, random_state=self.random_state, stratify=strata
         )
-        self.train(self.model, X, y, X_held, y_held)
+        self.train(self.model, X, y, X_validation, y_validation)
         return self
 
     def predict(self, X: Any) -> Any:
-        """Predict classes or numbers."""
+        """Predict classes or targets."""
         if is_classifier(self.model):
             return self.classes_[self.predict_proba(X).argmax(axis=1)]
         with _ignoring_missing_names():
@@ -166,28 +168,28 @@ class EarlyStopped(BaseEstimator):
 @contextmanager
 def _ignoring_missing_names() -> Iterator[None]:
     with warnings.catch_warnings():
-        # LightGBM names the columns of arrays itself, and scikit-learn then misses the names.
+        # LightGBM gives names to the columns of arrays, so scikit-learn warns if arrays have none.
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         yield
 
 
 def dense(X: Any) -> Any:
-    """Return rows as an array."""
+    """Return rows as a dense array."""
     return X.toarray() if sp.issparse(X) else X
 
 
 class BestOnSample(MetaEstimatorMixin, BaseEstimator):
-    """Tries settings on a sample, a quarter of it held back, and fits the best to all rows.
+    """Grid search on a sample, with a quarter of it for validation, and a fit to all rows.
 
-    For methods that are of no use with their default bandwidth.
+    It is used for methods whose default bandwidth does not work in general.
 
     Parameters
     ----------
     estimator : estimator
     settings : dict
-        As in ``ParameterGrid``.
+        Passed to ``ParameterGrid``.
     n_rows : int
-        Rows of the sample.
+        Number of rows of the sample.
     random_state : int
     """
 
@@ -200,14 +202,14 @@ class BestOnSample(MetaEstimatorMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> BestOnSample:
-        """Choose the setting of the best score and fit it to all rows."""
+        """Select the setting with the best score and fit it to all rows."""
         sample = stream(self.random_state, "sample").permutation(len(y))[: self.n_rows]
         validation, training = np.split(sample, [len(sample) // 4])
 
         def score(setting: dict[str, Any]) -> float:
-            tried = clone(self.estimator).set_params(**setting)
-            tried.fit(X[training], y[training])
-            return float(tried.score(X[validation], y[validation]))
+            candidate = clone(self.estimator).set_params(**setting)
+            candidate.fit(X[training], y[training])
+            return float(candidate.score(X[validation], y[validation]))
 
         self.best_ = max(ParameterGrid(self.settings), key=score)
         self.estimator_ = clone(self.estimator).set_params(**self.best_).fit(X, y)

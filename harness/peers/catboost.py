@@ -1,4 +1,4 @@
-"""CatBoost: its own parameters, and those of pytabkit."""
+"""CatBoost, with its default parameters and with those of pytabkit."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from harness.peers.base import Peer, StoppedTrees
 
 
 def settings(peer: Peer) -> dict[str, Any]:
-    """Return the seed and the threads, and that nothing is to be printed or written."""
+    """Return the parameters for the seed, the threads, and no output to the terminal or disk."""
     quiet = {"verbose": 0, "allow_writing_files": False}
     return {"random_seed": peer.seed, "thread_count": peer.n_jobs or -1, **quiet}
 
 
 @dataclass(frozen=True)
 class CatBoost(Peer):
-    """1,000 symmetric trees, with a learning rate by its own rule."""
+    """CatBoost's defaults: 1,000 symmetric trees and an automatic learning rate."""
 
     name: ClassVar[str] = "catboost"
 
@@ -34,11 +34,11 @@ class TunedCatBoost(StoppedTrees):
     """The tuned defaults of pytabkit, the best of 1,000 trees by class error or RMSE."""
 
     name: ClassVar[str] = "catboost_tuned"
-    kinds: ClassVar[tuple[type[Any], type[Any]]] = (
+    estimator_classes: ClassVar[tuple[type[Any], type[Any]]] = (
         catboost.CatBoostClassifier,
         catboost.CatBoostRegressor,
     )
-    of_classes: ClassVar[dict[str, Any]] = {
+    classifier_parameters: ClassVar[dict[str, Any]] = {
         "learning_rate": 0.08,
         "depth": 7,
         "random_strength": 0.8,
@@ -46,7 +46,7 @@ class TunedCatBoost(StoppedTrees):
         "leaf_estimation_iterations": 1,
         "eval_metric": "Accuracy",
     }
-    of_numbers: ClassVar[dict[str, Any]] = {
+    regressor_parameters: ClassVar[dict[str, Any]] = {
         "learning_rate": 0.09,
         "depth": 9,
         "random_strength": 0.0,
@@ -63,5 +63,6 @@ class TunedCatBoost(StoppedTrees):
     def trees(self, model: Any) -> int:
         return int(model.model.tree_count_)
 
-    def train(self, model: Any, X: Any, y: Any, X_held: Any, y_held: Any) -> None:
-        model.fit(X, y, eval_set=(X_held, y_held), early_stopping_rounds=self.patience)
+    def train(self, model: Any, X: Any, y: Any, X_validation: Any, y_validation: Any) -> None:
+        validation = X_validation, y_validation
+        model.fit(X, y, eval_set=validation, early_stopping_rounds=self.patience)

@@ -12,7 +12,7 @@ from harness.peers.base import Peer
 
 @dataclass(frozen=True)
 class ChimeraBoost(Peer):
-    """Nothing given but the seed."""
+    """Default parameters, except for the seed."""
 
     name: ClassVar[str] = "chimeraboost"
     takes_sparse: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""Our own estimators, with nothing given but the seed."""
+"""The estimators of this package, with default parameters and at each effort."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.peers.base import Peer
 
 
 class Gramless(Peer):
-    """Defaults only: the search for scaling, bandwidth and alpha is in the time."""
+    """Default parameters, except for the seed and the number of threads."""
 
     name: ClassVar[str] = "gramless"
     settings: ClassVar[dict[str, Any]] = {}
@@ -22,16 +22,19 @@ class Gramless(Peer):
 
 
 class RandomGrids(Gramless):
-    """512 random grids: nothing is grown; scaling, bandwidth and alpha are searched."""
+    """512 random grids instead of grown ones; scaling, bandwidth and alpha are searched."""
 
     name: ClassVar[str] = "gramless, 512 random grids"
     settings: ClassVar[dict[str, Any]] = {"grids": "random", "n_grids": 512}
 
 
-def _at(effort: int) -> type[Gramless]:
-    """Return the method of one effort; 3 is the default."""
-    own = {"name": f"effort {effort}", "settings": {"effort": effort}, "__doc__": "One effort."}
-    return type(f"Effort{effort}", (Gramless,), own)
+def _with_effort(effort: int) -> type[Gramless]:
+    members = {
+        "name": f"effort {effort}",
+        "settings": {"effort": effort},
+        "__doc__": f"Effort {effort}; the default is 3.",
+    }
+    return type(f"Effort{effort}", (Gramless,), members)
 
 
-Effort1, Effort2, Effort3, Effort4, Effort5 = map(_at, range(1, 6))
+Effort1, Effort2, Effort3, Effort4, Effort5 = map(_with_effort, range(1, 6))

@@ -12,7 +12,7 @@ from harness.peers.base import BoostedTrees
 
 @dataclass(frozen=True)
 class HistGradientBoosting(BoostedTrees):
-    """Up to 1,000 trees, stopped early: the same as LightGBM's."""
+    """Up to 1,000 trees with early stopping, configured as LightGBM is."""
 
     name: ClassVar[str] = "hist gradient boosting"
     takes_sparse: ClassVar[bool] = False

@@ -16,7 +16,7 @@ _ALPHAS = [0.01, 0.1, 1.0]
 
 
 class KernelApproximation(Peer):
-    """Features of standardised inputs; their settings and alpha are chosen on a sample."""
+    """Random features of standardised inputs; bandwidth and alpha are selected on a sample."""
 
     max_rows: ClassVar[int | None] = 250_000
     why: ClassVar[str] = "its features would take more than 2 GB"
@@ -25,7 +25,7 @@ class KernelApproximation(Peer):
 
     @abstractmethod
     def features(self) -> tuple[Any, dict[str, list[Any]]]:
-        """Return the transformer, and what is tried of it, as in ``ParameterGrid``."""
+        """Return the transformer and the parameters to search, for ``ParameterGrid``."""
 
     def classifier(self) -> Any:
         return self._tuned(RidgeClassifier(), "ridgeclassifier__alpha")
@@ -35,28 +35,28 @@ class KernelApproximation(Peer):
 
     def _tuned(self, linear: Any, alpha: str) -> BestOnSample:
         features, settings = self.features()
-        machine = make_pipeline(StandardScaler(), features, linear)
-        return BestOnSample(machine, {**settings, alpha: _ALPHAS}, random_state=self.seed)
+        pipeline = make_pipeline(StandardScaler(), features, linear)
+        return BestOnSample(pipeline, {**settings, alpha: _ALPHAS}, random_state=self.seed)
 
 
 class FourierFeatures(KernelApproximation):
-    """1,000 features; bandwidth and alpha chosen on a sample."""
+    """1,000 features; bandwidth and alpha are selected on a sample."""
 
     name: ClassVar[str] = "rbf sampler"
 
     def features(self) -> tuple[Any, dict[str, list[Any]]]:
-        """Return random Fourier features, and the bandwidths that are tried."""
+        """Return random Fourier features and the bandwidths to search."""
         features = RBFSampler(n_components=self.n_components, random_state=self.seed)
         return features, {"rbfsampler__gamma": [0.003, 0.01, 0.03, 0.1, 0.3]}
 
 
 class NystroemFeatures(KernelApproximation):
-    """1,000 landmarks; kernel, bandwidth and alpha chosen on a sample."""
+    """1,000 landmarks; kernel, bandwidth and alpha are selected on a sample."""
 
     name: ClassVar[str] = "nystroem"
 
     def features(self) -> tuple[Any, dict[str, list[Any]]]:
-        """Return Nyström features, and the kernels and bandwidths that are tried."""
+        """Return Nyström features and the kernels and bandwidths to search."""
         features = Nystroem(
             n_components=self.n_components, random_state=self.seed, n_jobs=self.n_jobs
         )

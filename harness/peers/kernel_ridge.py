@@ -1,4 +1,4 @@
-"""Exact kernel ridge regression of scikit-learn; classes as one output each."""
+"""Exact kernel ridge regression of scikit-learn, with one output per class."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _SAMPLE_ROWS = 2000
 
 
 class KernelRidgeClassifier(ClassifierMixin, BaseEstimator):
-    """Least squares on -1 and 1, the largest output wins.
+    """Kernel ridge regression on labels coded as -1 and 1.
 
     Parameters
     ----------
     alpha, kernel, gamma
-        As scikit-learn's ``KernelRidge``.
+        Passed to scikit-learn's ``KernelRidge``.
     """
 
     def __init__(self, alpha: float = 1.0, kernel: str = "rbf", gamma: float | None = None) -> None:
@@ -33,22 +33,22 @@ class KernelRidgeClassifier(ClassifierMixin, BaseEstimator):
         self.gamma = gamma
 
     def fit(self, X: Any, y: Any) -> KernelRidgeClassifier:
-        """Fit an output a class, of two classes one."""
+        """Fit one output per class, or a single output for two classes."""
         self.labels_ = LabelBinarizer(neg_label=-1).fit(y)
         self.classes_ = self.labels_.classes_
-        self.machine_ = KernelRidge(alpha=self.alpha, kernel=self.kernel, gamma=self.gamma)
-        self.machine_.fit(X, self.labels_.transform(y).astype(float))
+        self.regressor_ = KernelRidge(alpha=self.alpha, kernel=self.kernel, gamma=self.gamma)
+        self.regressor_.fit(X, self.labels_.transform(y).astype(float))
         return self
 
     def predict(self, X: Any) -> Any:
-        outputs = self.machine_.predict(X)
+        outputs = self.regressor_.predict(X)
         if outputs.shape[1] == 1:
             return self.classes_[(outputs[:, 0] > 0).astype(int)]
         return self.classes_[outputs.argmax(axis=1)]
 
 
 class ExactKernelRidge(Peer):
-    """Kernel, bandwidth and alpha chosen on a sample."""
+    """Kernel, bandwidth and alpha are selected on a sample."""
 
     name: ClassVar[str] = "kernel ridge"
     max_rows: ClassVar[int | None] = 16_000
@@ -56,15 +56,15 @@ class ExactKernelRidge(Peer):
     takes_sparse: ClassVar[bool] = False
 
     def classifier(self) -> Any:
-        machine = make_pipeline(StandardScaler(), KernelRidgeClassifier())
-        return self._tuned(machine, "kernelridgeclassifier__")
+        pipeline = make_pipeline(StandardScaler(), KernelRidgeClassifier())
+        return self._tuned(pipeline, "kernelridgeclassifier__")
 
     def regressor(self) -> Any:
-        machine = make_pipeline(StandardScaler(), KernelRidge())
-        centred = TransformedTargetRegressor(machine, transformer=StandardScaler())
+        pipeline = make_pipeline(StandardScaler(), KernelRidge())
+        centred = TransformedTargetRegressor(pipeline, transformer=StandardScaler())
         return self._tuned(centred, "regressor__kernelridge__")
 
-    def _tuned(self, machine: Any, prefix: str) -> BestOnSample:
+    def _tuned(self, estimator: Any, prefix: str) -> BestOnSample:
         settings = {"kernel": _KERNELS, "gamma": _GAMMAS, "alpha": _ALPHAS}
-        named = {prefix + key: values for key, values in settings.items()}
-        return BestOnSample(machine, named, _SAMPLE_ROWS, self.seed)
+        parameters = {prefix + key: values for key, values in settings.items()}
+        return BestOnSample(estimator, parameters, _SAMPLE_ROWS, self.seed)

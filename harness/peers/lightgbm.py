@@ -1,4 +1,4 @@
-"""LightGBM, stopped early: its own parameters, and those of pytabkit."""
+"""LightGBM with early stopping, with its default parameters and with those of pytabkit."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from harness.peers.base import StoppedTrees
 
 @dataclass(frozen=True)
 class LightGBM(StoppedTrees):
-    """Up to 1,000 trees, learning rate 0.1, early stopping after 50 on 20 % held back."""
+    """Up to 1,000 trees with learning rate 0.1; stops after 50 trees without improvement."""
 
     name: ClassVar[str] = "lightgbm"
-    kinds: ClassVar[tuple[type[Any], type[Any]]] = lightgbm.LGBMClassifier, lightgbm.LGBMRegressor
+    estimator_classes: ClassVar[tuple[type[Any], type[Any]]] = (
+        lightgbm.LGBMClassifier,
+        lightgbm.LGBMRegressor,
+    )
 
     def parameters(self) -> dict[str, Any]:
         return {
@@ -30,12 +33,12 @@ class LightGBM(StoppedTrees):
     def trees(self, model: Any) -> int:
         return int(model.model.best_iteration_ or self.n_trees)
 
-    def train(self, model: Any, X: Any, y: Any, X_held: Any, y_held: Any) -> None:
+    def train(self, model: Any, X: Any, y: Any, X_validation: Any, y_validation: Any) -> None:
         stop = lightgbm.early_stopping(self.patience, verbose=False)
         with warnings.catch_warnings():
-            # Versions 4.3 to 4.6 know no other way to pass the rows held back.
+            # The replacement of eval_set does not exist in the versions 4.3 to 4.6.
             warnings.filterwarnings("ignore", message="The argument 'eval_set'")
-            model.fit(X, y, eval_set=[(X_held, y_held)], callbacks=[stop])
+            model.fit(X, y, eval_set=[(X_validation, y_validation)], callbacks=[stop])
 
 
 @dataclass(frozen=True)
@@ -43,13 +46,13 @@ class TunedLightGBM(LightGBM):
     """The tuned defaults of pytabkit, the best of 1,000 trees by class error or RMSE."""
 
     name: ClassVar[str] = "lightgbm_tuned"
-    of_classes: ClassVar[dict[str, Any]] = {
+    classifier_parameters: ClassVar[dict[str, Any]] = {
         "learning_rate": 0.04,
         "subsample": 0.75,
         "num_leaves": 50,
         "min_child_samples": 40,
     }
-    of_numbers: ClassVar[dict[str, Any]] = {
+    regressor_parameters: ClassVar[dict[str, Any]] = {
         "learning_rate": 0.05,
         "subsample": 0.7,
         "num_leaves": 100,
@@ -63,7 +66,7 @@ class TunedLightGBM(LightGBM):
         del common["learning_rate"]
         return {**common, "subsample_freq": 1, "min_child_weight": 1e-7, "reg_lambda": 0.0}
 
-    def train(self, model: Any, X: Any, y: Any, X_held: Any, y_held: Any) -> None:
+    def train(self, model: Any, X: Any, y: Any, X_validation: Any, y_validation: Any) -> None:
         if isinstance(model, lightgbm.LGBMClassifier):
             model.set_params(metric="multi_error" if y.max() > 1 else "binary_error")
-        super().train(model, X, y, X_held, y_held)
+        super().train(model, X, y, X_validation, y_validation)

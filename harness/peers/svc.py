@@ -27,6 +27,6 @@ class SupportVectors(Peer):
         return make_pipeline(StandardScaler(), SVC(C=C, cache_size=CACHE_MEGABYTES))
 
     def regressor(self) -> Any:
-        machine = make_pipeline(StandardScaler(), SVR(C=C, cache_size=CACHE_MEGABYTES))
-        # The width of its insensitive tube is in units of the targets.
-        return TransformedTargetRegressor(machine, transformer=StandardScaler())
+        pipeline = make_pipeline(StandardScaler(), SVR(C=C, cache_size=CACHE_MEGABYTES))
+        # SVR's epsilon is in units of the targets.
+        return TransformedTargetRegressor(pipeline, transformer=StandardScaler())

@@ -1,4 +1,4 @@
-"""XGBoost, stopped early."""
+"""XGBoost with early stopping."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from harness.peers.base import StoppedTrees
 
 @dataclass(frozen=True)
 class XGBoost(StoppedTrees):
-    """Up to 1,000 trees, learning rate 0.1, early stopping after 50 on 20 % held back."""
+    """Up to 1,000 trees with learning rate 0.1; stops after 50 trees without improvement."""
 
     name: ClassVar[str] = "xgboost"
-    kinds: ClassVar[tuple[type[Any], type[Any]]] = xgboost.XGBClassifier, xgboost.XGBRegressor
+    estimator_classes: ClassVar[tuple[type[Any], type[Any]]] = (
+        xgboost.XGBClassifier,
+        xgboost.XGBRegressor,
+    )
 
     def parameters(self) -> dict[str, Any]:
         return {
@@ -29,5 +32,5 @@ class XGBoost(StoppedTrees):
     def trees(self, model: Any) -> int:
         return int(model.model.best_iteration) + 1
 
-    def train(self, model: Any, X: Any, y: Any, X_held: Any, y_held: Any) -> None:
-        model.fit(X, y, eval_set=[(X_held, y_held)], verbose=False)
+    def train(self, model: Any, X: Any, y: Any, X_validation: Any, y_validation: Any) -> None:
+        model.fit(X, y, eval_set=[(X_validation, y_validation)], verbose=False)

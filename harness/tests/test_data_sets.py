@@ -1,3 +1,5 @@
+"""Test the listing, reading, splitting and downloading of data sets."""
+
 from __future__ import annotations
 
 import bz2
@@ -109,7 +111,7 @@ def test_first_use_of_a_local_file_is_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     know(monkeypatch, tiny("http://127.0.0.1:1", test=None, n_test_rows=0))
-    # Unpacked by hand, under its shorter name.
+    # The user has decompressed the file, whose name has no suffix then.
     (tmp_path / "tiny").write_bytes(TRAIN)
     data = load("tiny", folder=tmp_path)
     assert data.X_train.shape == (4, 4)
@@ -302,7 +304,7 @@ def test_available(tmp_path: Path) -> None:
     assert infos["SUSY"].task == "binary"
 
 
-def test_known_sets_are_well_formed() -> None:
+def test_known_sets_have_valid_addresses_and_checksums() -> None:
     assert len(KNOWN) == 29
     for known in KNOWN.values():
         for file in filter(None, (known.train, known.test)):
@@ -312,7 +314,7 @@ def test_known_sets_are_well_formed() -> None:
         assert known.test is None or known.n_test_rows > 0
 
 
-def test_what_is_larger_than_memory_says_so() -> None:
+def test_descriptions_of_large_sets_refer_to_open_chunks() -> None:
     for known in KNOWN.values():
         large = 4 * known.n_rows * known.n_columns > 8e9
         assert large == ("open_chunks" in known.description), known.name
