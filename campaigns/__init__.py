@@ -1,19 +1,19 @@
-"""Attacks on the library that go on until they are stopped: seeded, counted, each in its own file.
+"""Randomised stress tests of the library, with seeded and counted cases.
 
 A campaign is a module of this package with
 
 ``PROMISE``
-    One sentence: what must hold in every case.
+    A sentence that states what must hold in every case.
 ``FULL``, ``SHORT``
-    Numbers of cases: of a whole campaign, and of the short one that `.ci/run` runs.
+    Number of cases of a full campaign, and of the short one that `.ci/run` runs.
 ``SECONDS``, ``MEMORY``
-    Limits of one case: seconds, and bytes of memory beyond what the process held before it.
+    Limits of one case: seconds, and bytes of memory in addition to those used before it.
 ``ENVIRONMENTS``
-    Environment variables of the worker processes, by name; cases take turns among them.
+    Named sets of environment variables for the worker processes; cases use them in turn.
 ``check(number, seed)``
-    Runs one case. Returns in a few words how it ended well, such as "refused" or "identical",
-    which is what is counted; raises where the promise is broken.
+    Run one case and return its outcome in a few words, such as "refused" or "identical";
+    outcomes are counted. An exception means that the promise is broken.
 
-A case depends on its number and the seed alone, so that any one can be run again:
+A case depends only on its number and the seed, so that it can be repeated:
 ``python -m campaigns model_files --case 17 --seed 0``.
 """

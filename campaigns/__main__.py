@@ -17,7 +17,7 @@ _SUPPORT = (
 NAMES = sorted(
     path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in _SUPPORT
 )
-_MOST_SHOWN = 10
+_MAX_SHOWN = 10
 
 
 def main() -> int:
@@ -28,25 +28,25 @@ def main() -> int:
     parser.add_argument("--case", type=int, help="the number of a single case")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2, help="processes at once")
-    given = parser.parse_args()
-    names = NAMES if "all" in given.names else given.names
-    return max(attack(name, given) for name in names)
+    args = parser.parse_args()
+    names = NAMES if "all" in args.names else args.names
+    return max(run_campaign(name, args) for name in names)
 
 
-def attack(name: str, given: argparse.Namespace) -> int:
-    """Run one campaign and print its counts; return 1 where a promise was broken."""
+def run_campaign(name: str, args: argparse.Namespace) -> int:
+    """Run one campaign and print its counts; return 1 if a promise was broken."""
     module = load(name)
-    cases = given.cases or (module.SHORT if given.short else module.FULL)
-    numbers = range(cases) if given.case is None else [given.case]
+    cases = args.cases or (module.SHORT if args.short else module.FULL)
+    numbers = range(cases) if args.case is None else [args.case]
     print(f"{name}: {module.PROMISE}", flush=True)
     outcomes: list[Outcome] = []
-    begun = time.monotonic()
-    for outcome in run(name, numbers, given.seed, min(given.workers, len(numbers))):
+    start = time.monotonic()
+    for outcome in run(name, numbers, args.seed, min(args.workers, len(numbers))):
         outcomes.append(outcome)
-        if not outcome.held and sum(not each.held for each in outcomes) <= _MOST_SHOWN:
+        if not outcome.held and sum(not other.held for other in outcomes) <= _MAX_SHOWN:
             print(f"  case {outcome.number} ({outcome.environment}): {outcome.kind}", flush=True)
             print("    " + outcome.detail.replace("\n", "\n    "), flush=True)
-    report(outcomes, time.monotonic() - begun)
+    report(outcomes, time.monotonic() - start)
     return int(any(not outcome.held for outcome in outcomes))
 
 

@@ -1,4 +1,4 @@
-"""Absurdly large parameters, widths and numbers of classes: a fixed list of cases."""
+"""Extremely large parameters, numbers of columns and numbers of classes: a fixed list of cases."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ PROMISE = (
 SHORT = 60
 SECONDS = 120.0
 LIMIT = 2_000_000_000
+# Large arrays may use half of the free memory; the other half is for everything else.
 MEMORY = 2 * LIMIT
-"""Half of what is free may be used by large arrays: the other half is for all else."""
 ENVIRONMENTS = {"plain": {"GRAMLESS_MEMORY_LIMIT": str(LIMIT)}}
 
-_WITHIN = 1.0
-"""Seconds of the processor until a refusal: other work on the machine does not count."""
-_WIDE_WITHIN = 10.0
-"""Of tables of up to ten million columns."""
+# Limit of the processor time until an error, so that other work on the machine does not count.
+_MAX_SECONDS = 1.0
+# The same for tables of up to ten million columns.
+_MAX_SECONDS_WIDE = 10.0
+# Neighbours in the list are similar, so that a short campaign samples the list with this step.
 _STEP = 37
-"""Neighbours in the list are alike: a short campaign takes cases from all over."""
 INTEGERS = (20_000, 10**6, 2**63 - 1, 2**70)
 FLOATS = (1e-300, 1e9, 1e300, 10**400)
 WIDTHS = (10**4, 10**5, 10**6, 10**7)
 CLASSES = (50, 150)
+# These fits have fixed parameters, because a search would take many minutes.
 MANY_CLASSES = (400, 2000, 10**4)
-"""Their fits are told what to fit: a search among them would take many minutes."""
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(80, 3))
 Y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=80)
 
+# There are too few rows for validation, so that only max_steps and the time budget end a run.
 _STREAM = {"max_steps": 20, "block_size": 16, "time_budget": 10.0, "random_state": 0}
-"""Of rows too few to be held out steps go on as long as wanted: there are seconds for that."""
 MODELS: dict[str, Callable[[], Any]] = {
     "KernelRegressor": lambda: gramless.KernelRegressor(n_grids=16, random_state=0),
     "KernelClassifier": lambda: gramless.KernelClassifier(n_grids=16, random_state=0),
@@ -71,12 +71,12 @@ MODELS: dict[str, Callable[[], Any]] = {
     "ExactKernel": gramless.ExactKernel,
     "Hybrid": lambda: gramless.Hybrid([("a", gramless.RandomBinning(n_grids=8))]),
 }
+# Types of parameters whose defaults do not show them.
 _KINDS: dict[str, type] = {
     **dict.fromkeys(("n_components", "patience", "random_state", "n_jobs"), int),
     **dict.fromkeys(("time_budget", "bandwidth", "alpha", "step"), float),
     **dict.fromkeys(("n_rows",), int),
 }
-"""Of parameters whose default says nothing of their type."""
 _WIDE = (
     *("KernelRegressor", "KernelClassifier", "fourier", "RandomBinning", "SmoothBinning"),
     *("RandomFourier", "structured", "Nystrom", "DoublyStochasticRegressor"),
@@ -84,68 +84,71 @@ _WIDE = (
 
 
 def values_of(name: str, value: Any) -> tuple[Any, ...]:
-    """Return what to try for a parameter: nothing where it is no number."""
+    """Return the values to try for a parameter, none if it is not a number."""
     kind = _KINDS.get(name.rpartition("__")[2])
     if kind is None and isinstance(value, Real) and not isinstance(value, bool):
         kind = type(value)
     return {int: INTEGERS, float: FLOATS}.get(kind, ())
 
 
-def listed() -> Iterator[tuple[str, Callable[[], None]]]:
-    """Yield every case: a name, and what it does."""
+def list_cases() -> Iterator[tuple[str, Callable[[], None]]]:
+    """Yield the name and the function of every case."""
     for kind, make in MODELS.items():
         for name, value in make().get_params(deep=True).items():
-            for tried in values_of(name, value):
-                yield f"{kind} {name}={tried}", lambda m=make, n=name, t=tried: parameter(m, n, t)
+            for tested in values_of(name, value):
+                yield (
+                    f"{kind} {name}={tested}",
+                    lambda m=make, n=name, t=tested: fit_with_parameter(m, n, t),
+                )
     for kind, solver in (SOLVERS | {"race": ParallelRandomDescent()}).items():
-        for owner, part in ((None, solver), ("preconditioner", inner(solver))):
+        for owner, part in ((None, solver), ("preconditioner", preconditioner_of(solver))):
             for field in fields(part) if is_dataclass(part) else ():
-                for tried in values_of(field.name, getattr(part, field.name)):
-                    changed = lambda s=solver, o=owner, p=part, f=field.name, t=tried: solve(  # noqa: E731
+                for tested in values_of(field.name, getattr(part, field.name)):
+                    run_solver = lambda s=solver, o=owner, p=part, f=field.name, t=tested: solve(  # noqa: E731
                         s, o, p, f, t
                     )
-                    yield f"{kind} {field.name}={tried}", changed
+                    yield f"{kind} {field.name}={tested}", run_solver
     for width in WIDTHS:
         for kind in _WIDE:
             for spread in (True, False):
                 yield (
                     f"{kind} of {width} columns",
-                    lambda m=MODELS[kind], w=width, s=spread: wide(m, w, s),
+                    lambda m=MODELS[kind], w=width, s=spread: fit_wide(m, w, s),
                 )
         for default in (gramless.KernelRegressor, gramless.KernelClassifier):
-            yield f"default of {width} columns", lambda d=default, w=width: wide(d, w, True)
+            yield f"default of {width} columns", lambda d=default, w=width: fit_wide(d, w, True)
     for n_classes in CLASSES:
         for model in (gramless.KernelClassifier, MODELS["DoublyStochasticClassifier"]):
-            yield f"{n_classes} classes", lambda m=model, k=n_classes: classes(m, k)
+            yield f"{n_classes} classes", lambda m=model, k=n_classes: fit_classes(m, k)
     for n_classes in MANY_CLASSES:
-        yield f"{n_classes} classes", lambda k=n_classes: classes(decided, k)
-    most, default = max(MANY_CLASSES), gramless.KernelClassifier
-    yield f"{most} classes by default", lambda: classes(default, most)
+        yield f"{n_classes} classes", lambda k=n_classes: fit_classes(fixed_classifier, k)
+    max_classes, default = max(MANY_CLASSES), gramless.KernelClassifier
+    yield f"{max_classes} classes by default", lambda: fit_classes(default, max_classes)
 
 
-def decided() -> Any:
+def fixed_classifier() -> Any:
     return gramless.KernelClassifier(
         bandwidth=1.0, alpha=1e-3, scaling="standard", n_grids=16, calibrate=False, random_state=0
     )
 
 
-def inner(solver: Any) -> Any:
+def preconditioner_of(solver: Any) -> Any:
     return solver.preconditioner if hasattr(solver, "preconditioner") else None
 
 
-def parameter(make: Callable[[], Any], name: str, value: Any) -> None:
+def fit_with_parameter(make: Callable[[], Any], name: str, value: Any) -> None:
     fit(make().set_params(**{name: value}), X, Y)
 
 
 def fit(model: Any, rows: Any, targets: Any) -> None:
-    """Fit and predict or transform; what comes out must be finite."""
+    """Fit and predict or transform; the result must be finite."""
     if "Classifier" in type(model).__name__:
         targets = targets if targets.dtype.kind == "i" else (targets > 0).astype(int)
     model.fit(rows, targets)
     method = model.predict if hasattr(model, "predict") else model.transform
-    found = method(rows[:20])
-    found = found.data if sp.issparse(found) else found
-    assert np.isfinite(found).all(), "not finite"
+    result = method(rows[:20])
+    result = result.data if sp.issparse(result) else result
+    assert np.isfinite(result).all(), "not finite"
 
 
 def solve(solver: Any, owner: str | None, part: Any, name: str, value: Any) -> None:
@@ -165,8 +168,8 @@ def solve(solver: Any, owner: str | None, part: Any, name: str, value: Any) -> N
     assert np.isfinite(weights).all(), "weights are not finite"
 
 
-def wide(make: Callable[[], Any], width: int, spread: bool) -> None:
-    """Fit 50 rows of 20 non-zeros each: anywhere, or in the first hundred columns."""
+def fit_wide(make: Callable[[], Any], width: int, spread: bool) -> None:
+    """Fit 50 rows of 20 non-zeros each, in random columns or in the first hundred columns."""
     rng = np.random.default_rng(0)
     columns = np.sort(rng.integers(width if spread else 100, size=(50, 20)), axis=1)
     rows = sp.csr_array(
@@ -175,18 +178,18 @@ def wide(make: Callable[[], Any], width: int, spread: bool) -> None:
     fit(make(), rows, Y[:50])
 
 
-def classes(make: Callable[[], Any], n_classes: int) -> None:
+def fit_classes(make: Callable[[], Any], n_classes: int) -> None:
     rng = np.random.default_rng(0)
     targets = np.arange(2 * n_classes) % n_classes
     fit(make(), rng.normal(size=(2 * n_classes, 3)) + targets[:, None] / n_classes, targets)
 
 
-CASES = list(listed())
+CASES = list(list_cases())
 FULL = len(CASES)
 
 
 def prepare(seed: int) -> None:
-    """Compile what fits need."""
+    """Compile the loops of the fits."""
     for kind in ("KernelRegressor", "DoublyStochasticRegressor"):
         fit(MODELS[kind](), X, Y)
 
@@ -194,19 +197,19 @@ def prepare(seed: int) -> None:
 def check(number: int, seed: int) -> str:
     name, run = CASES[number * _STEP % FULL]
     print(name, file=sys.stderr)
-    begun = time.process_time()
+    start = time.process_time()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             run()
     except (GramlessError, ValueError) as refusal:
-        told = f"{name}: {refusal}"
+        message = f"{name}: {refusal}"
     except BaseException as error:
         error.add_note(name)
         raise
     else:
         return "done"
-    spent = time.process_time() - begun
-    within = _WIDE_WITHIN if "columns" in name else _WITHIN
-    assert spent < within, f"refused after {spent:.2f} s: {told}"
+    spent = time.process_time() - start
+    limit = _MAX_SECONDS_WIDE if "columns" in name else _MAX_SECONDS
+    assert spent < limit, f"refused after {spent:.2f} s: {message}"
     return "refused"

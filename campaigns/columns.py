@@ -1,4 +1,4 @@
-"""Columns of new rows of another type or form than in the fit: every pair of types and forms."""
+"""Columns of new rows with another type or form than in the fit: every pair of types and forms."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ ENVIRONMENTS: dict[str, dict[str, str]] = {"plain": {}}
 
 START = dt.datetime(2024, 1, 30, 6, 30)
 _STEPS = [dt.timedelta(hours=7 * k * k + k) for k in range(4)]
+# The four values of a column of each type, on which the targets depend.
 LEVELS: dict[str, list[Any]] = {
     "number": [1.5, 2.5, 4.0, 7.5],
     "whole": [1, 2, 3, 4],
@@ -48,14 +49,13 @@ LEVELS: dict[str, list[Any]] = {
     "time": [dt.time(0, 0, 1), dt.time(6, 30), dt.time(12), dt.time(23, 59, 59)],
     "empty": [None, None, None, None],
 }
-"""The four values of a column of each type, on which the targets depend."""
+# The words of error messages for the values of each type.
 WORDS = {
     "number": "numbers", "whole": "numbers", "bits": "numbers", "decimal": "numbers",
     "digits": "text", "text": "text", "category": "categories", "boolean": "booleans",
     "datetime": "datetimes", "date": "datetimes", "zoned": "datetimes with a time zone",
     "timedelta": "timedeltas", "time": "times of day", "empty": "no values",
 }  # fmt: skip
-"""What messages call the values of each type."""
 NUMBERS = "number", "whole", "bits", "decimal"
 NAMES = "digits", "text", "category"
 DATES = "datetime", "date", "zoned"
@@ -63,8 +63,8 @@ TIMES = *DATES, "timedelta", "time"
 TEXTUAL_FORMS = "csv", "json"
 
 
-def seen(kind: str, form: str) -> str:
-    """Return the type that remains of a type in a form: CSV and JSON cannot say all of them."""
+def type_after_conversion(kind: str, form: str) -> str:
+    """Return the type of a column after conversion to a form: CSV and JSON lack some types."""
     if kind == "category" and form in (*TEXTUAL_FORMS, "objects"):
         return "text"
     if kind == "digits" and form == "csv":
@@ -75,7 +75,7 @@ def seen(kind: str, form: str) -> str:
 
 
 def _expected_table() -> dict[tuple[str, str], str]:
-    """Return what is expected of columns that show their type, by the types in fit and now."""
+    """Return the expected outcome for each pair of types in the fit and in new rows."""
     table = dict.fromkeys(product(LEVELS, LEVELS), "refused")
     table |= {(kind, kind): "right" for kind in LEVELS}
     table |= dict.fromkeys(product(NUMBERS, NUMBERS), "right")
@@ -88,7 +88,7 @@ def _expected_table() -> dict[tuple[str, str], str]:
     table |= dict.fromkeys(product(NAMES, NAMES), "a warning")
     table |= {("text", "category"): "right", ("category", "text"): "right"}
     table |= {(kind, kind): "right" for kind in NAMES}
-    # Numbers are the labels of categories that are digits; 1.5 is none of them.
+    # Whole numbers match categories that are digits; 1.5 matches none.
     table |= {("digits", "whole"): "right", ("digits", "bits"): "right"}
     table |= {("digits", "number"): "a warning", ("digits", "decimal"): "a warning"}
     table |= dict.fromkeys(product(["empty"], LEVELS), "right, with a warning")
@@ -99,10 +99,10 @@ def _expected_table() -> dict[tuple[str, str], str]:
 EXPECTED = _expected_table()
 
 
-def expected(was: str, now: str, form: str) -> str:
-    """Return what is expected of a column that held ``was`` in fit."""
+def expected_outcome(was: str, now: str, form: str) -> str:
+    """Return the expected outcome for a column of type ``was`` in the fit and ``now`` later."""
     if form in TEXTUAL_FORMS:
-        # Only text says what it is: any may be the name of a category, if of an unknown one.
+        # These forms store such values as text, which can be the name of an unknown category.
         if was in NAMES and (now in TIMES or (now == "boolean" and form == "csv")):
             return "a warning"
         if (was, now) == ("timedelta", "time"):
@@ -110,8 +110,8 @@ def expected(was: str, now: str, form: str) -> str:
     return EXPECTED[was, now]
 
 
-def meant(was: str, values: list[Any]) -> list[Any]:
-    """Return the values of a type that the values of another one stand for."""
+def equivalent_values(was: str, values: list[Any]) -> list[Any]:
+    """Return the values of the type in the fit that correspond to given values."""
     convert: Callable[[Any], Any] = {
         "digits": lambda value: str(int(value)),
         "boolean": bool,
@@ -176,9 +176,9 @@ def csv_table(kind: str, values: list[Any], other: Any) -> Any:
 
 
 def json_frame(kind: str, values: list[Any], other: Any) -> pd.DataFrame:
-    """Return columns of objects as JSON gives them: numbers, text, truth values and None."""
-    written = json.loads(json.dumps(values, default=_as_json))
-    return pd.DataFrame({"kind": _objects(written), "other": _objects(other.tolist())})
+    """Return columns of objects as JSON stores them: numbers, text, booleans and None."""
+    decoded = json.loads(json.dumps(values, default=_as_json))
+    return pd.DataFrame({"kind": _objects(decoded), "other": _objects(other.tolist())})
 
 
 def _as_json(value: Any) -> Any:
@@ -221,30 +221,34 @@ def check(number: int, seed: int) -> str:
     if rng.random() < 0.3:
         values[0] = None
     other = rng.normal(size=8)
-    was, now = seen(was, fitted_form), seen(now, form)
-    wanted = expected(was, now, form)
-    with warnings.catch_warnings(record=True) as caught:
+    was, now = type_after_conversion(was, fitted_form), type_after_conversion(now, form)
+    outcome = expected_outcome(was, now, form)
+    with warnings.catch_warnings(record=True) as caught_warnings:
         warnings.simplefilter("always")
         try:
             result = model.predict(FORMS[form](now, values, other))
-        except InputError as fault:
-            _check_error(str(fault), was, now, form, wanted)
+        except InputError as error:
+            _check_error(str(error), was, now, form, outcome)
             return "refused"
-    named = [str(each.message) for each in caught if "column 'kind'" in str(each.message)]
-    assert wanted != "refused", f"{was} to {now} in {form}: predicted"
-    assert bool(named) == (wanted != "right"), (was, now, form, wanted, named)
-    if wanted != "a warning":
-        same = pandas_frame(was, meant(was, values if was != "empty" else [None] * 8), other)
+    messages = [
+        str(each.message) for each in caught_warnings if "column 'kind'" in str(each.message)
+    ]
+    assert outcome != "refused", f"{was} to {now} in {form}: predicted"
+    assert bool(messages) == (outcome != "right"), (was, now, form, outcome, messages)
+    if outcome != "a warning":
+        equivalent = pandas_frame(
+            was, equivalent_values(was, values if was != "empty" else [None] * 8), other
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            truth = model.predict(same)
-        np.testing.assert_allclose(result, truth, rtol=1e-9, atol=1e-9)
-    return wanted
+            correct = model.predict(equivalent)
+        np.testing.assert_allclose(result, correct, rtol=1e-9, atol=1e-9)
+    return outcome
 
 
-def _check_error(message: str, was: str, now: str, form: str, wanted: str) -> None:
-    assert wanted == "refused", f"{was} to {now} in {form} should be {wanted}: {message}"
+def _check_error(message: str, was: str, now: str, form: str, outcome: str) -> None:
+    assert outcome == "refused", f"{was} to {now} in {form} should be {outcome}: {message}"
     held = f"column 'kind' held {WORDS[was]}"
     assert held in message or (was in DATES and "'kind' held datetimes" in message), message
-    shown = (WORDS[now], "text") if form in TEXTUAL_FORMS else (WORDS[now],)
-    assert any(f"holds {word} now" in message for word in shown), message
+    words = (WORDS[now], "text") if form in TEXTUAL_FORMS else (WORDS[now],)
+    assert any(f"holds {word} now" in message for word in words), message

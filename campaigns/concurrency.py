@@ -1,4 +1,4 @@
-"""Concurrent fits and predictions of every kind, in four threads of one process."""
+"""Concurrent fits and predictions of all kinds, in four threads of one process."""
 
 from __future__ import annotations
 
@@ -36,9 +36,8 @@ _X = _rng.normal(size=(_N_ROWS, 6))
 _Y = np.sin(2 * _X[:, 0]) + _X[:, 1] * _X[:, 2] + 0.1 * _rng.normal(size=_N_ROWS)
 _LABELS = np.digitize(_Y, [-0.5, 0.5])
 
-
-GIVEN: dict[str, Any] = {"bandwidth": 2.0, "alpha": 1e-3, "scaling": "standard", "calibrate": False}
-"""No search: rounds are short, and threads meet in the solvers."""
+# Without a search rounds are short, and threads are in the solvers at the same time.
+FIXED: dict[str, Any] = {"bandwidth": 2.0, "alpha": 1e-3, "scaling": "standard", "calibrate": False}
 
 
 def _regression(**options: Any) -> Fit:
@@ -58,8 +57,8 @@ def _fitted(model: Any, y: NDArray[Any]) -> Any:
 def _streamed(kind: type[Any], y: NDArray[Any], method: str) -> Fit:
     def fit() -> NDArray[Any]:
         model = kind(max_steps=40, block_size=64, random_state=0, n_jobs=_N_JOBS)
-        found: NDArray[Any] = getattr(_fitted(model, y[:_N_TRAIN]), method)(_X[_N_TRAIN:])
-        return found
+        predictions: NDArray[Any] = getattr(_fitted(model, y[:_N_TRAIN]), method)(_X[_N_TRAIN:])
+        return predictions
 
     return fit
 
@@ -74,17 +73,17 @@ KINDS: dict[str, Fit] = {
     "default regression": _regression(),
     "default classes": _classes(),
     "logistic": _classes(loss="logistic"),
-    "squared hinge": _classes(loss="squared_hinge", grids="random", n_grids=64, **GIVEN),
-    "Huber": _regression(loss="huber", grids="random", n_grids=64, **GIVEN),
-    "L1": _regression(l1_ratio=1.0, grids="random", n_grids=64, **GIVEN),
-    "Algorithm 2": _regression(l1_ratio=1.0, grids="random", n_grids=64, solver="random", **GIVEN),
-    "smooth": _regression(features="smooth", **GIVEN),
-    "nystrom": _regression(features="nystrom", **GIVEN),
-    "fourier": _classes(features="fourier", **GIVEN),
-    "exact": _classes(features="exact", **GIVEN),
+    "squared hinge": _classes(loss="squared_hinge", grids="random", n_grids=64, **FIXED),
+    "Huber": _regression(loss="huber", grids="random", n_grids=64, **FIXED),
+    "L1": _regression(l1_ratio=1.0, grids="random", n_grids=64, **FIXED),
+    "Algorithm 2": _regression(l1_ratio=1.0, grids="random", n_grids=64, solver="random", **FIXED),
+    "smooth": _regression(features="smooth", **FIXED),
+    "nystrom": _regression(features="nystrom", **FIXED),
+    "fourier": _classes(features="fourier", **FIXED),
+    "exact": _classes(features="exact", **FIXED),
     "hybrid": _regression(
         features=Hybrid([RandomBinning(n_grids=32), RandomFourier(n_components=64)]),
-        **GIVEN,
+        **FIXED,
     ),
     "searched Nyström": _regression(features="nystrom"),
     "searched Fourier": _regression(features="fourier"),
@@ -95,13 +94,13 @@ KINDS: dict[str, Fit] = {
     "grown": _grown,
 }
 PAIRS = list(combinations_with_replacement(KINDS, 2))
+# The first of these used to deadlock when callers waited for the pool's queue.
 FIRST = ("default regression", "default classes", "searched Nyström", "searched Fourier")
-"""Of these the first stopped for ever as long as callers waited for the pool's queue."""
 _alone: dict[str, bytes] = {}
 
 
 def check(number: int, seed: int) -> str:
-    """Fit a pair of kinds and two more in threads of their own, and compare their predictions."""
+    """Fit a pair of kinds and two more, each in a thread, and compare their predictions."""
     names = kinds_of(number, seed)
     for name in names:
         if name not in _alone:
@@ -113,9 +112,9 @@ def check(number: int, seed: int) -> str:
         return KINDS[name]().tobytes()
 
     with ThreadPoolExecutor(len(names)) as threads:
-        found = list(threads.map(run, names))
-    for name, bits in zip(names, found, strict=True):
-        assert bits == _alone[name], f"{name} beside {names}: other bits than alone"
+        results = list(threads.map(run, names))
+    for name, bits in zip(names, results, strict=True):
+        assert bits == _alone[name], f"{name} among {names}: other bits than alone"
     return "same bits as alone"
 
 

@@ -1,4 +1,4 @@
-"""Edits that keep model files well-formed, so that they reach the checks of their meaning."""
+"""Edits that keep model files well-formed, so that they reach the semantic checks of loading."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _ODD: list[Any] = [
 _FLOATS = (np.nan, np.inf, -np.inf, 0.0, -0.0, -1.0, 1e308, 1e-320, 2.0**62, 0.5)
 _INTEGERS = (0, 1, -1, 2, 5, 2**15, 2**31 - 1, 2**31, 2**40, 2**63 - 1, -(2**63))
 _DTYPES = ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u4", "u8", "?")
-_MOST_BYTES = 1 << 24
+_MAX_BYTES = 1 << 24
 
 
 def put_odd_value(rng: Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
-    """Replace a value of the state or the parameters by an odd one or another of its values."""
+    """Replace a value of the state or the parameters by an unusual or another value."""
     container, key = _place(rng, content)
     if rng.random() < 0.3:
         other, source = _place(rng, content)
@@ -92,12 +92,12 @@ def put_odd_numbers(rng: Generator, content: Content, tensors: Tensors, donor: D
         return
     name = str(rng.choice(filled))
     array = tensors[name].copy()
-    chosen: Any = _FLOATS if array.dtype.kind == "f" else _INTEGERS
-    places = rng.random(array.shape) < rng.choice([0.0, 0.05, 1.0])
-    places.reshape(-1)[rng.integers(array.size)] = True
+    values: Any = _FLOATS if array.dtype.kind == "f" else _INTEGERS
+    is_changed = rng.random(array.shape) < rng.choice([0.0, 0.05, 1.0])
+    is_changed.reshape(-1)[rng.integers(array.size)] = True
     with np.errstate(all="ignore"):
-        drawn = rng.choice(np.array(chosen), np.count_nonzero(places))
-        array[places] = drawn.astype(array.dtype)
+        drawn = rng.choice(np.array(values), np.count_nonzero(is_changed))
+        array[is_changed] = drawn.astype(array.dtype)
     tensors[name] = array
 
 
@@ -128,12 +128,12 @@ def collide_keys(rng: Generator, content: Content, tensors: Tensors, donor: Dono
     name = str(rng.choice(names))
     keys = tensors[name].copy()
     if keys.dtype == np.int64 and keys.size:
-        way = rng.integers(4)
-        if way == 0:
+        kind = rng.integers(4)
+        if kind == 0:
             keys[rng.integers(len(keys))] = keys[rng.integers(len(keys))]
-        elif way == 1:
+        elif kind == 1:
             keys[:] = keys[0]
-        elif way == 2:
+        elif kind == 2:
             keys = (7 << 40) + np.arange(len(keys))
         else:
             keys = rng.permutation(keys)
@@ -149,16 +149,16 @@ def move_offsets(rng: Generator, content: Content, tensors: Tensors, donor: Dono
     name = str(rng.choice(names))
     offsets = tensors[name].copy()
     inner = int(rng.integers(1, len(offsets) - 1))
-    way = rng.integers(6)
-    if way == 0:
+    kind = rng.integers(6)
+    if kind == 0:
         offsets[inner] += rng.choice([1, -1, 100, -100])
-    elif way == 1:
+    elif kind == 1:
         offsets[-1] += rng.choice([1, -1])
-    elif way == 2:
+    elif kind == 2:
         offsets = offsets[::-1].copy()
-    elif way == 3:
+    elif kind == 3:
         offsets[inner] = offsets[inner - 1]
-    elif way == 4:
+    elif kind == 4:
         offsets[0] = rng.choice([1, -1])
     else:
         offsets[1:-1] = offsets[-1] - np.arange(len(offsets) - 2, 0, -1)
@@ -167,26 +167,26 @@ def move_offsets(rng: Generator, content: Content, tensors: Tensors, donor: Dono
 
 def transplant(rng: Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
     """Replace a part by the part of the same name of another model, with its arrays."""
-    theirs, their_tensors = donor
-    names = sorted(content.get("state", {}).keys() & theirs["state"].keys())
+    donor_content, donor_tensors = donor
+    names = sorted(content.get("state", {}).keys() & donor_content["state"].keys())
     if not names:
         return
     name = "features_" if "features_" in names and rng.random() < 0.6 else str(rng.choice(names))
-    content["state"][name] = copy.deepcopy(theirs["state"][name])
-    _exchange(tensors, their_tensors, name, name)
+    content["state"][name] = copy.deepcopy(donor_content["state"][name])
+    _exchange(tensors, donor_tensors, name, name)
 
 
 def replace_hybrid_part(rng: Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
     """Replace one map of a hybrid by another model."""
-    theirs, their_tensors = donor
+    donor_content, donor_tensors = donor
     parts = content.get("state", {}).get("maps_")
     if not isinstance(parts, list) or not parts:
         transplant(rng, content, tensors, donor)
         return
     k = int(rng.integers(len(parts)))
-    parts[k] = {"model": copy.deepcopy(theirs)}
+    parts[k] = {"model": copy.deepcopy(donor_content)}
     _rename(parts[k], f"maps_.{k}.")
-    _exchange(tensors, their_tensors, f"maps_.{k}", "")
+    _exchange(tensors, donor_tensors, f"maps_.{k}", "")
 
 
 def repeat_grids(rng: Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
@@ -195,10 +195,10 @@ def repeat_grids(rng: Generator, content: Content, tensors: Tensors, donor: Dono
     if not names:
         return
     prefix = str(rng.choice(names))[: -len("keys")]
-    own = {name: array for name, array in tensors.items() if name.startswith(prefix)}
-    least = max(1, sum(array.nbytes for array in tensors.values()))
-    times = int(rng.integers(2, max(3, _MOST_BYTES // least)))
-    for name, array in own.items():
+    arrays = {name: array for name, array in tensors.items() if name.startswith(prefix)}
+    n_bytes = max(1, sum(array.nbytes for array in tensors.values()))
+    times = int(rng.integers(2, max(3, _MAX_BYTES // n_bytes)))
+    for name, array in arrays.items():
         last = name.split(".")[-1]
         if last in ("keys", "widths_", "shifts_", "multipliers", "cell_offsets", "nu_"):
             tensors[name] = np.concatenate([array] * times)
@@ -209,12 +209,12 @@ def repeat_grids(rng: Generator, content: Content, tensors: Tensors, donor: Dono
         tensors["weights_"] = np.concatenate([tensors["weights_"]] * times)
 
 
+# Each takes a generator, the content and arrays of a model, which it changes, and another model.
 EDITS = (
     *(put_odd_value, put_odd_value, drop_field, swap_arrays, change_type, change_shape),
     *(put_odd_numbers, put_odd_numbers, resize, resize),
     *(collide_keys, move_offsets, transplant, transplant, replace_hybrid_part, repeat_grids),
 )
-"""Each takes a generator, the model's content and arrays, which it changes, and another model."""
 
 
 def _containers(place: Any) -> Iterator[tuple[Any, Any]]:
@@ -226,21 +226,21 @@ def _containers(place: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _place(rng: Generator, content: Content) -> tuple[Any, Any]:
-    found = [place for place in _containers(content) if place[0] is not content]
-    return found[rng.integers(len(found))]
+    places = [place for place in _containers(content) if place[0] is not content]
+    return places[rng.integers(len(places))]
 
 
 def _prefix(rng: Generator, tensors: Tensors) -> str:
-    """Return a prefix of the names of all arrays, or of those of one part."""
+    """Return an empty prefix, or the prefix of the arrays of one part."""
     parts = {name.rpartition(".")[0] + "." for name in tensors if "." in name}
     return str(rng.choice(["", *sorted(parts)]))
 
 
-def _exchange(tensors: Tensors, theirs: Tensors, place: str, source: str) -> None:
-    """Replace the arrays below a name by those below a name of another model."""
+def _exchange(tensors: Tensors, donor_tensors: Tensors, place: str, source: str) -> None:
+    """Replace the arrays under a name by another model's arrays under a name."""
     for name in [name for name in tensors if name == place or name.startswith(f"{place}.")]:
         del tensors[name]
-    for name, array in theirs.items():
+    for name, array in donor_tensors.items():
         if not source:
             tensors[f"{place}.{name}"] = array
         elif name == source or name.startswith(f"{source}."):

@@ -1,4 +1,4 @@
-"""Small fitted models of every kind, for campaigns that attack what a fit leaves behind."""
+"""Small fitted models of every kind, for campaigns that test fitted models and their files."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ X = _RNG.normal(size=(320, N_FEATURES))
 Y = X[:, 0] + np.sin(2 * X[:, 1]) + 0.1 * _RNG.normal(size=len(X))
 TWO = (Y > 0).astype(int)
 THREE = np.digitize(Y, [-0.5, 0.5])
-GIVEN = {"bandwidth": 2.0, "alpha": 1e-3, "scaling": "standard", "random_state": 0}
-"""What leaves nothing to search: a fit of some milliseconds."""
+# Parameters for a fit without a search, which takes a few milliseconds.
+FIXED = {"bandwidth": 2.0, "alpha": 1e-3, "scaling": "standard", "random_state": 0}
 
 
 def _coded() -> np.ndarray:
-    """Return rows whose input 2 is a category, and some of whose numbers are missing."""
+    """Return rows with a categorical input 2 and missing numbers."""
     rows = X.copy()
     rows[:, 2] = np.digitize(X[:, 2], [-1.0, 0.0, 1.0])
     rows[::7, 0] = np.nan
@@ -61,16 +61,16 @@ def _hybrid() -> Hybrid:
 
 
 def _regressor(features: Any, X: Any = X, y: Any = Y, **options: Any) -> KernelRegressor:
-    return KernelRegressor(features, **{**GIVEN, **options}).fit(X, y)
+    return KernelRegressor(features, **{**FIXED, **options}).fit(X, y)
 
 
 def _classifier(y: Any, **options: Any) -> KernelClassifier:
     features = RandomBinning(n_grids=16, random_state=0)
-    return KernelClassifier(features, **{**GIVEN, **options}).fit(X, y)
+    return KernelClassifier(features, **{**FIXED, **options}).fit(X, y)
 
 
 def _checkpoint() -> Any:
-    """Return a model with the state of its run."""
+    """Return a model loaded from a checkpoint, with the state of its run."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "run")
         _streamed(DoublyStochasticClassifier, THREE, n_components=3, checkpoint=str(path))
@@ -144,7 +144,7 @@ MAPS: dict[str, Callable[[], Any]] = {
 }
 
 OTHERS: dict[str, Callable[[], Any]] = {
-    # No file holds these.
+    # These cannot be saved.
     "GrownBinning": lambda: GrownBinning(n_grids=16, random_state=0).fit(X, Y),
 }
 
@@ -157,7 +157,7 @@ def fit(name: str) -> Any:
 
 
 def rows_for(model: Any, n_rows: int = 40) -> Any:
-    """Return rows that a fitted model of this module takes."""
+    """Return rows that a fitted model of this module accepts."""
     if getattr(model, "encoder_", None) is not None:
         return _table().take_rows(np.arange(n_rows))
     inputs = getattr(model, "inputs_", None)

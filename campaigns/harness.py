@@ -1,4 +1,4 @@
-"""Cases in watched worker processes: crashes, hangs and too much memory are counted."""
+"""Run cases in worker processes, and count crashes, hangs and excessive memory."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from types import ModuleType
 
 from harness.process import Worker
 
+# Time limit for imports and compilation, which are not part of a case.
 _START_SECONDS = 300.0
-"""Importing and compiling are not part of a case."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one case ended, in a few words, with the traceback or stack dump of a failure."""
+    """The outcome of a case in a few words, with the traceback or stack dump of a failure."""
 
     number: int
     environment: str
@@ -28,11 +28,11 @@ class Outcome:
     kind: str
     detail: str = ""
     seconds: float = 0.0
-    memory: int = 0  # bytes at the peak beyond those before the case
+    memory: int = 0  # bytes by which the peak exceeds the memory before the case
 
 
 class Cases:
-    """Runs cases of one campaign, one at a time, in a process that is replaced when it fails."""
+    """Runs cases of one campaign one at a time, in a process that is replaced if it fails."""
 
     def __init__(self, campaign: str, environment: str, variables: dict[str, str], seed: int):
         self.environment = environment
@@ -41,9 +41,9 @@ class Cases:
         self._worker: Worker | None = None
 
     def run(self, number: int, seconds: float) -> Outcome:
-        """Run one case; a worker that dies or is silent for too long is replaced."""
+        """Run one case; a worker that dies or does not answer in time is replaced."""
         worker = self._started()
-        begun = time.monotonic()
+        start = time.monotonic()
         worker.send(str(number))
         kind = ""
         try:
@@ -55,8 +55,8 @@ class Cases:
         self.stop()
         code = worker.wait()
         kind = kind or (f"killed by signal {-code}" if code < 0 else f"exit code {code}")
-        detail, lasted = worker.errors()[-8000:], time.monotonic() - begun
-        return Outcome(number, self.environment, False, kind, detail, lasted)
+        detail, elapsed = worker.errors()[-8000:], time.monotonic() - start
+        return Outcome(number, self.environment, False, kind, detail, elapsed)
 
     def stop(self) -> None:
         if self._worker is not None:

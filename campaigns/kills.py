@@ -1,4 +1,4 @@
-"""Runs, checkpoints, saves and shuffled rows of processes that are killed; sources that change."""
+"""Killed processes: training runs, checkpoints, saves and shuffled rows; and changed sources."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def check(number: int, seed: int) -> str:
 
 
 class Child:
-    """A forked process that reports each of its steps by one byte."""
+    """A forked process that writes one byte to a pipe for each of its steps."""
 
     def __init__(self, work: Callable[[Callable[..., None]], Any]) -> None:
         self._steps, writing = os.pipe()
@@ -93,24 +93,24 @@ class Child:
 
     def reach(self, n_steps: int) -> None:
         for _ in range(n_steps):
-            told = os.read(self._steps, 1)
-            assert told == b".", f"ended early: {told!r}{self._rest()}"
+            byte = os.read(self._steps, 1)
+            assert byte == b".", f"ended early: {byte!r}{self._rest()}"
 
     def kill(self) -> bool:
-        """Kill the process and tell whether it was still running."""
+        """Kill the process and return whether it was still running."""
         os.kill(self._pid, signal.SIGKILL)
         return os.WIFSIGNALED(self._end())
 
     def finish(self) -> None:
-        told = self._rest()
+        output = self._rest()
         code = self._end()
-        assert code == 0, told
+        assert code == 0, output
 
     def _rest(self) -> str:
-        told = b""
+        output = b""
         while more := os.read(self._steps, 1 << 16):
-            told += more
-        return told.decode()
+            output += more
+        return output.decode()
 
     def _end(self) -> int:
         os.close(self._steps)
@@ -120,8 +120,8 @@ class Child:
 def in_child(folder: Path, work: Callable[[], Any]) -> Any:
     """Return the result of a function that runs in a forked process.
 
-    This process must not read text files itself: polars reads them in threads, and processes that
-    are forked afterwards hang when they read one.
+    This process must not read text files itself: polars reads them in threads, and processes forked
+    afterwards hang when they read one.
     """
     place = folder / "result"
     Child(lambda _: place.write_bytes(pickle.dumps(work()))).finish()
@@ -131,12 +131,12 @@ def in_child(folder: Path, work: Callable[[], Any]) -> Any:
 # Runs.
 
 
-def go_on(
-    kind: str, strategy: str, folder: Path, seconds: float, n_jobs: int, after: Any = None
+def resume(
+    kind: str, strategy: str, folder: Path, seconds: float, n_jobs: int, callback: Any = None
 ) -> Any:
     """Fit the rows in a folder, resuming from its checkpoint if there is one."""
-    made = DoublyStochasticClassifier if kind == "csv" else DoublyStochasticRegressor
-    model = made(
+    estimator_class = DoublyStochasticClassifier if kind == "csv" else DoublyStochasticRegressor
+    model = estimator_class(
         strategy=strategy,
         bandwidth=2.0,
         alpha=1e-3,
@@ -149,7 +149,7 @@ def go_on(
         checkpoint_seconds=seconds,
         n_jobs=n_jobs,
     )
-    return model.fit_stream(source(kind, folder), callback=after)
+    return model.fit_stream(source(kind, folder), callback=callback)
 
 
 _whole: dict[tuple[str, str], Any] = {}
@@ -161,7 +161,7 @@ def whole_run(kind: str, strategy: str, folder: Path) -> Any:
         place = folder / "whole"
         place.mkdir()
         write(kind, place, *original(kind))
-        _whole[kind, strategy] = in_child(place, lambda: go_on(kind, strategy, place, 1e9, 1))
+        _whole[kind, strategy] = in_child(place, lambda: resume(kind, strategy, place, 1e9, 1))
     return _whole[kind, strategy]
 
 
@@ -171,19 +171,19 @@ def kill_run(kind: str, strategy: str, folder: Path, rng: np.random.Generator) -
     begin_and_kill(kind, strategy, folder, rng)
     n_kills = 1
     for _ in range(rng.integers(0, 3)):
-        # At any moment: while rows are shuffled or read again, too.
+        # At any time, also while rows are shuffled or read again.
         child = start(kind, strategy, folder, rng)
         time.sleep(rng.uniform(0.0, 0.4))
         n_kills += child.kill()
     start(kind, strategy, folder, rng).finish()
     compare(load(folder / "run"), expected)
-    only_own_temporary(folder)
+    check_temporary_folders(folder)
     return f"run identical after {n_kills} kills with a checkpoint on the disk"
 
 
 def start(kind: str, strategy: str, folder: Path, rng: np.random.Generator) -> Child:
     seconds, n_jobs = rng.choice([0.0, 0.02]), int(rng.integers(1, 3))
-    return Child(lambda after: go_on(kind, strategy, folder, seconds, n_jobs, after))
+    return Child(lambda after: resume(kind, strategy, folder, seconds, n_jobs, after))
 
 
 def begin_and_kill(kind: str, strategy: str, folder: Path, rng: np.random.Generator) -> None:
@@ -197,19 +197,19 @@ def begin_and_kill(kind: str, strategy: str, folder: Path, rng: np.random.Genera
     assert child.kill(), "the run had ended before it was killed"
 
 
-def compare(found: Any, expected: Any) -> None:
-    assert found.n_iter_ == expected.n_iter_ == STEPS
-    np.testing.assert_array_equal(found.weights_, expected.weights_)
-    np.testing.assert_array_equal(found.constant_, expected.constant_)
+def compare(model: Any, expected: Any) -> None:
+    assert model.n_iter_ == expected.n_iter_ == STEPS
+    np.testing.assert_array_equal(model.weights_, expected.weights_)
+    np.testing.assert_array_equal(model.constant_, expected.constant_)
     for name in expected.history_.keys() - {"seconds"}:
-        np.testing.assert_array_equal(found.history_[name], expected.history_[name])
+        np.testing.assert_array_equal(model.history_[name], expected.history_[name])
 
 
-def only_own_temporary(folder: Path) -> None:
-    """Check that the next start removes what killed processes have left."""
+def check_temporary_folders(folder: Path) -> None:
+    """Check that the next start removes the temporary folders of killed processes."""
     gc.collect()
-    own, remove = temporary_folder()
-    assert list((folder / "temporary").iterdir()) == [own], "shuffled rows were left"
+    new_folder, remove = temporary_folder()
+    assert list((folder / "temporary").iterdir()) == [new_folder], "shuffled rows were left"
     remove()
 
 
@@ -219,8 +219,8 @@ def change_source(kind: str, change: str, folder: Path, rng: np.random.Generator
     begin_and_kill(kind, "checking", folder, rng)
     held_out = in_child(folder, lambda: source(kind, folder).held_out()[0])
     held_out = held_out.toarray() if sp.issparse(held_out) else held_out
-    write(kind, folder, *changed(change, kind, held_out, rng))
-    # The folder of shuffled rows tells another file as well: without it the run must.
+    write(kind, folder, *changed_rows(change, kind, held_out, rng))
+    # The folder of shuffled rows also detects another file; without it the run must detect it.
     places = [folder / "kept"] if rng.integers(2) else []
     for place in places:
         shutil.rmtree(place, ignore_errors=True)
@@ -228,20 +228,20 @@ def change_source(kind: str, change: str, folder: Path, rng: np.random.Generator
     refused = in_child(folder, lambda: refusal(kind, folder))
     assert refused, f"{kind} went on with another {change}"
     assert (folder / "run").read_bytes() == content
-    # The rows as they were, in files written anew, are accepted.
+    # The original rows in newly written files are accepted.
     for place in places:
         shutil.rmtree(place, ignore_errors=True)
     write(kind, folder, *original(kind))
-    compare(in_child(folder, lambda: go_on(kind, "checking", folder, 0.0, 1)), expected)
+    compare(in_child(folder, lambda: resume(kind, "checking", folder, 0.0, 1)), expected)
     return "changed rows refused, the same rows accepted"
 
 
 def refusal(kind: str, folder: Path) -> str | None:
-    """Return why resuming is refused, None if it is not."""
+    """Return the error message if resuming is refused, else None."""
     try:
-        go_on(kind, "checking", folder, 0.0, 1)
+        resume(kind, "checking", folder, 0.0, 1)
     except InputError as error:
-        assert any(told in str(error) for told in REFUSALS), error  # noqa: PT017
+        assert any(message in str(error) for message in REFUSALS), error  # noqa: PT017
         return str(error)
     return None
 
@@ -259,7 +259,7 @@ def original(kind: str) -> tuple[Any, Any]:
 
 
 def write(kind: str, folder: Path, X: Any, y: Any) -> None:
-    """Write rows to a folder, as a file of a kind or for sources in memory."""
+    """Write rows to a folder, in the format of a kind of source."""
     if kind == "csv":
         lines = [",".join([*map(repr, x), t]) for x, t in zip(X.tolist(), y, strict=True)]
         (folder / "rows.csv").write_text("\n".join(["a,b,c,d,e,label", *lines]) + "\n")
@@ -280,7 +280,7 @@ class Counted(list[Any]):
 
 
 def source(kind: str, folder: Path) -> Any:
-    """Open the rows in a folder: two kinds of files keep what they have shuffled."""
+    """Open the rows in a folder; sources of CSV and LIBSVM files keep their shuffled rows in it."""
     if kind in ("csv", "npz", "libsvm"):
         return open_stream(
             folder / f"rows.{kind}", folder=None if kind == "npz" else folder / "kept"
@@ -296,24 +296,26 @@ def source(kind: str, folder: Path) -> Any:
         return ArraySource(rows, y, seed=3, n_held_out=N_HELD_OUT)
     batches = Counted((X[a : a + 37], y[a : a + 37]) for a in range(0, len(y), 37))
     batches.n_rows = len(y)
-    given = batches if kind == "batches" else lambda: iter(batches)
-    return IteratorSource(given, n_held_out=N_HELD_OUT)
+    source_batches = batches if kind == "batches" else lambda: iter(batches)
+    return IteratorSource(source_batches, n_held_out=N_HELD_OUT)
 
 
-def changed(change: str, kind: str, held_out: Any, rng: np.random.Generator) -> tuple[Any, Any]:
-    """Return the rows with one change, at a random place."""
+def changed_rows(
+    change: str, kind: str, held_out: Any, rng: np.random.Generator
+) -> tuple[Any, Any]:
+    """Return the rows with one change, in a random row."""
     X, y = (array.copy() for array in original(kind))
-    judges = (X[:, None] == held_out).all(axis=2).any(axis=1)
-    learned_from = np.flatnonzero(~judges)
+    is_held_out = (X[:, None] == held_out).all(axis=2).any(axis=1)
+    training_rows = np.flatnonzero(~is_held_out)
     if kind == "endless":
-        # No more is known of it than what steps have read.
-        learned_from = learned_from[:BATCH_ROWS]
+        # Only the rows that steps have read are known.
+        training_rows = training_rows[:BATCH_ROWS]
         change = "training target" if change == "row appended" else change
     if change == "row appended":
         return np.concatenate([X, X[:1]]), np.append(y, y[:1])
     if change == "order of rows":
         return X[::-1], y[::-1]
-    row = rng.choice(np.flatnonzero(judges) if change == "row held out" else learned_from)
+    row = rng.choice(np.flatnonzero(is_held_out) if change == "row held out" else training_rows)
     if change == "training target":
         y[row] = next(label for label in set(y) if label != y[row]) if kind == "csv" else 12345.0
     else:
@@ -369,9 +371,9 @@ def kill_shuffle(folder: Path, rng: np.random.Generator, kept: bool) -> str:
         shuffled = open_stream(folder / "rows.npz", report=after, **options)
         shuffled.read(0, 10)
 
-    begun = time.monotonic()
+    start = time.monotonic()
     Child(shuffle).finish()
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - start
     expected = open_stream(folder / "rows.npz").read(0, 60_000)
     n_kills = 0
     while n_kills < 5:
@@ -380,9 +382,9 @@ def kill_shuffle(folder: Path, rng: np.random.Generator, kept: bool) -> str:
         child = Child(shuffle)
         time.sleep(rng.uniform(0.0, seconds))
         n_kills += child.kill()
-    found = open_stream(folder / "rows.npz", **options)
-    for one, other in zip(found.read(0, 60_000), expected, strict=True):
-        np.testing.assert_array_equal(one, other)
-    del found
-    only_own_temporary(folder)
+    stream = open_stream(folder / "rows.npz", **options)
+    for actual, wanted in zip(stream.read(0, 60_000), expected, strict=True):
+        np.testing.assert_array_equal(actual, wanted)
+    del stream
+    check_temporary_folders(folder)
     return f"shuffled rows {'found again' if kept else 'removed'} after {n_kills} kills"

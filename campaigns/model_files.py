@@ -1,4 +1,4 @@
-"""Hostile model files: edited by someone who knows their structure, with valid checksums."""
+"""Malicious model files: edited with knowledge of their structure, with valid checksums."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ ENVIRONMENTS = {
 }
 _KINDS = (*ESTIMATORS, *MAPS)
 _LOAD_SECONDS, _LOAD_BYTES, _LOAD_TIMES = 5.0, 48 << 20, 4
+# The message of compiled loops with NUMBA_BOUNDSCHECK; NumPy's also has the index.
 _OUTSIDE = "index is out of bounds"
-"""What compiled loops say under NUMBA_BOUNDSCHECK; NumPy says which index."""
 
 
 def check(number: int, seed: int) -> str:
     """Edit a file one to three times, load it, and call every method of the model."""
     rng = np.random.default_rng([seed, number])
     kind = _KINDS[number // 2 % len(_KINDS)]
-    content, tensors = _unedited(kind)
+    content, tensors = _copy_of_model(kind)
     for _ in range(int(rng.choice([1, 1, 1, 2, 3]))):
-        donor = _unedited(_KINDS[rng.integers(len(_KINDS))])
+        donor = _copy_of_model(_KINDS[rng.integers(len(_KINDS))])
         EDITS[rng.integers(len(EDITS))](rng, content, tensors, donor)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model")
@@ -58,12 +58,12 @@ def check(number: int, seed: int) -> str:
             return "no file holds it"
         _read_portably(path)
         try:
-            model = _loaded(path)
+            model = _load_within_limits(path)
         except ModelFileError as error:
             if str(error.__cause__) == _OUTSIDE:
                 raise
             return "refused"
-    return _used(model, kind)
+    return _call_methods(model, kind)
 
 
 def written(content: Content, tensors: Tensors) -> bytes:
@@ -72,7 +72,7 @@ def written(content: Content, tensors: Tensors) -> bytes:
 
 
 def _read_portably(path: Path) -> None:
-    """Read a file by NumPy alone; only a ValueError that names the file is allowed."""
+    """Read a file with NumPy only; the one allowed error is a ValueError that names the file."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -82,14 +82,14 @@ def _read_portably(path: Path) -> None:
                 raise AssertionError(f"the error does not name the file: {error}") from error
 
 
-def _loaded(path: Path) -> Any:
+def _load_within_limits(path: Path) -> Any:
     """Load a file within the promised time and memory."""
     reset_peak()
-    before, begun = peak_memory(), time.monotonic()
+    before, start = peak_memory(), time.monotonic()
     try:
         return load(path)
     finally:
-        seconds, memory = time.monotonic() - begun, peak_memory() - before
+        seconds, memory = time.monotonic() - start, peak_memory() - before
         size = path.stat().st_size
         if seconds > _LOAD_SECONDS or memory > _LOAD_TIMES * size + _LOAD_BYTES:
             raise AssertionError(
@@ -97,21 +97,21 @@ def _loaded(path: Path) -> Any:
             )
 
 
-def _used(model: Any, kind: str) -> str:
-    """Call every method that takes rows; errors of gramless are allowed."""
-    done = []
-    given = [rows_for(fit_once(kind), 30), X[:30, :2]]
+def _call_methods(model: Any, kind: str) -> str:
+    """Call every method that takes rows; errors that gramless raises are allowed."""
+    succeeded = []
+    row_sets = [rows_for(fit_once(kind), 30), X[:30, :2]]
     for name in ("predict", "predict_proba", "predict_interval", "predict_set", "transform"):
         if hasattr(model, name):
-            done += [_tried(getattr(model, name), rows) for rows in given]
+            succeeded += [_succeeds(getattr(model, name), rows) for rows in row_sets]
     if getattr(model, "posterior_", None) is not None:
-        done.append(_tried(lambda rows: model.predict(rows, return_std=True), given[0]))
+        succeeded.append(_succeeds(lambda rows: model.predict(rows, return_std=True), row_sets[0]))
     if hasattr(model, "run_"):
-        done.append(_tried(lambda rows: model.partial_fit(rows, THREE[:30]), given[0]))
-    return "predicts" if any(done) else "complains"
+        succeeded.append(_succeeds(lambda rows: model.partial_fit(rows, THREE[:30]), row_sets[0]))
+    return "predicts" if any(succeeded) else "complains"
 
 
-def _tried(call: Any, rows: Any) -> bool:
+def _succeeds(call: Any, rows: Any) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -127,17 +127,17 @@ def fit_once(kind: str) -> Any:
 
 
 @cache
-def _packed(kind: str) -> tuple[str, Tensors]:
-    """Return a model as its file holds it, once it is known to predict from there."""
+def _pack_and_check(kind: str) -> tuple[str, Tensors]:
+    """Return the content of a model's file, after checking that the loaded model predicts."""
     content, tensors = pack(fit_once(kind))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model")
         save(fit_once(kind), path)
         assert path.read_bytes() == written(content, tensors)
-        assert _used(load(path), kind) == "predicts"
+        assert _call_methods(load(path), kind) == "predicts"
     return json.dumps(content), tensors
 
 
-def _unedited(kind: str) -> tuple[Content, Tensors]:
-    text, tensors = _packed(kind)
+def _copy_of_model(kind: str) -> tuple[Content, Tensors]:
+    text, tensors = _pack_and_check(kind)
     return json.loads(text), dict(tensors)

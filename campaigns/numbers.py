@@ -1,4 +1,4 @@
-"""Fits to extreme numbers, types, layouts and very few rows."""
+"""Fits to extreme numbers, types, memory layouts and very few rows."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ _WITHOUT_WEIGHTS = ("stream", "stream of classes")
 
 
 def prepare(seed: int) -> None:
-    """Compile what fits need."""
+    """Compile the loops of the fits."""
     for make in MODELS.values():
         for rows in (ROWS, sparse(ROWS)):
             attempt(make(), rows, TARGETS, {})
@@ -191,25 +191,25 @@ def check(number: int, seed: int) -> str:
     generator = np.random.default_rng([seed, number])
     name = list(MODELS)[int(generator.integers(len(MODELS)))]
     model, options = MODELS[name](), {}
-    # Inputs take turns, so that each of them meets several models.
+    # Inputs are used in turn, so that each is combined with several models.
     inputs = list(INPUTS)[number % len(INPUTS)]
-    rows, targets, told = INPUTS[inputs](), TARGETS, [name, inputs]
+    rows, targets, labels = INPUTS[inputs](), TARGETS, [name, inputs]
     if number % 3 == 1:
-        told += [f"targets {(kind := pick(generator, OUTPUTS))}"]
+        labels += [f"targets {(kind := pick(generator, OUTPUTS))}"]
         targets = OUTPUTS[kind]()
     if number % 3 == 2 and hasattr(model, "predict") and name not in _WITHOUT_WEIGHTS:
-        told += [f"weights {(kind := pick(generator, WEIGHTS))}"]
+        labels += [f"weights {(kind := pick(generator, WEIGHTS))}"]
         options["sample_weight"] = WEIGHTS[kind]()
     if number % 5 == 0 and hasattr(rows, "shape"):
         n_rows = int(generator.integers(4))
-        told += [f"{n_rows} rows"]
+        labels += [f"{n_rows} rows"]
         rows, targets = (rows.tocsr() if sp.issparse(rows) else rows)[:n_rows], targets[:n_rows]
         options = {k: v[:n_rows] if np.ndim(v) else v for k, v in options.items()}
-    print(", ".join(told), file=sys.stderr)
+    print(", ".join(labels), file=sys.stderr)
     try:
         return attempt(model, rows, targets, options)
     except BaseException as error:
-        error.add_note(", ".join(told))
+        error.add_note(", ".join(labels))
         raise
 
 
@@ -218,7 +218,7 @@ def pick(generator: np.random.Generator, kinds: dict[str, Any]) -> str:
 
 
 def attempt(model: Any, rows: Any, targets: Any, options: dict[str, Any]) -> str:
-    """Fit, and predict or transform; return which good ending it came to."""
+    """Fit, and predict or transform; return the outcome if it is allowed."""
     if "Classifier" in type(model).__name__ and np.asarray(targets).dtype.kind == "f":
         targets = np.where(np.isfinite(targets), targets > np.median(targets), targets)
     try:
@@ -226,18 +226,18 @@ def attempt(model: Any, rows: Any, targets: Any, options: dict[str, Any]) -> str
             warnings.filterwarnings("error", category=RuntimeWarning, module="gramless")
             model.fit(rows, targets, **options)
             method = model.predict if hasattr(model, "predict") else model.transform
-            found = method(rows[:20])
+            result = method(rows[:20])
     except (ValueError, TypeError) as error:
         require_clear(error)
         return "refused"
-    found = found.data if sp.issparse(found) else np.asarray(found, np.float64)
-    assert np.isfinite(found).all(), "not finite"
+    result = result.data if sp.issparse(result) else np.asarray(result, np.float64)
+    assert np.isfinite(result).all(), "not finite"
     return "finite"
 
 
 def require_clear(error: Exception) -> None:
-    """Raise an error again unless this library or checks of scikit-learn raised it on purpose."""
+    """Raise an error again unless gramless or scikit-learn's validation raised it deliberately."""
     last = traceback.extract_tb(error.__traceback__)[-1].filename.replace("\\", "/")
-    checks = "sklearn/utils" in last or "gramless/" in last
-    if not (isinstance(error, GramlessError) or checks):
+    is_from_checks = "sklearn/utils" in last or "gramless/" in last
+    if not (isinstance(error, GramlessError) or is_from_checks):
         raise error

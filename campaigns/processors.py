@@ -1,7 +1,8 @@
-"""Older processors: settings that hold NumPy, OpenBLAS and numba to what they can do.
+"""Simulate older processors by settings that limit NumPy, OpenBLAS and numba to their instructions.
 
-``python -m campaigns.processors avx2 COMMAND ...`` runs a command so. Sums then take another
-order, and other instructions are compiled: tests that pass hold on other machines too.
+``python -m campaigns.processors avx2 COMMAND ...`` runs a command with these settings. Sums then
+have another order, and other instructions are compiled, so that tests are checked for other
+machines.
 """
 
 from __future__ import annotations
@@ -18,31 +19,31 @@ X86 = platform.machine().lower() in ("x86_64", "amd64")
 
 
 def settings(kind: str) -> dict[str, str]:
-    """Return environment variables.
+    """Return the environment variables that simulate a processor.
 
     Parameters
     ----------
     kind : {"avx2", "generic"}
-        An x86 processor without AVX-512; or one with nothing but what all of this
-        architecture have, as far as the packages go down.
+        An x86 processor without AVX-512, or one with only the instructions that all processors of
+        this architecture have, as far as the packages support it.
 
     Raises
     ------
     ValueError
-        If this machine cannot do as one of that kind.
+        If this machine cannot simulate the processor.
     """
     if kind not in KINDS or (kind == "avx2" and not X86):
-        raise ValueError(f"{platform.machine()} cannot do as {kind!r}: use one of {KINDS}.")
-    found = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
+        raise ValueError(f"{platform.machine()} cannot simulate {kind!r}; use one of {KINDS}.")
+    extensions = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
     newer = ("AVX512", "X86_V4") if kind == "avx2" else ("",)
-    chosen = {
-        "NPY_DISABLE_CPU_FEATURES": " ".join(name for name in found if name.startswith(newer)),
+    variables = {
+        "NPY_DISABLE_CPU_FEATURES": " ".join(name for name in extensions if name.startswith(newer)),
         "NUMBA_CPU_NAME": "haswell" if kind == "avx2" else "generic",
         "NUMBA_CPU_FEATURES": "",
     }
     if X86:
-        chosen["OPENBLAS_CORETYPE"] = "Haswell" if kind == "avx2" else "Prescott"
-    return chosen
+        variables["OPENBLAS_CORETYPE"] = "Haswell" if kind == "avx2" else "Prescott"
+    return variables
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Data files: random damage to every format and compression, and small files that unfold far."""
+"""Data files: random damage to every format and compression, and decompression bombs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ TOKENS = [
 
 
 def check(number: int, seed: int) -> str:
-    """Read one file that is damaged at random, or for the first numbers one that unfolds."""
+    """Read a randomly damaged file, or for the first numbers a decompression bomb."""
     rng = np.random.default_rng([seed, number])
     with tempfile.TemporaryDirectory() as folder:
         if number < len(BOMBS):
@@ -62,23 +62,23 @@ def check(number: int, seed: int) -> str:
 
 
 def _damaged(folder: Path, rng: np.random.Generator) -> str:
-    ending = str(rng.choice(list(MAKERS)))
-    packing = str(rng.choice(list(PACKERS)))
-    original = MAKERS[ending](rng)
+    suffix = str(rng.choice(list(MAKERS)))
+    compression = str(rng.choice(list(PACKERS)))
+    original = MAKERS[suffix](rng)
     content = _mutated(original, rng)
-    packed = PACKERS[packing](content)
+    packed = PACKERS[compression](content)
     damaged = packed
-    if packing and rng.random() < 0.3:
-        content, packed = original, PACKERS[packing](original)
+    if compression and rng.random() < 0.3:
+        content, packed = original, PACKERS[compression](original)
         damaged = _mutated(packed, rng)
-    path = folder / f"a{ending}{packing}"
+    path = folder / f"a{suffix}{compression}"
     path.write_bytes(damaged)
-    told: dict[str, Any] = {"header": True, "delimiter": ","} if ending == ".csv" else {}
-    # Small blocks bring polars in, and cut rows and lines anywhere.
-    told["limits"] = replace(LIMITS, block_bytes=int(rng.choice([8, 64, 512, 1 << 22])))
-    table = _outcome(lambda: read_table(path, **told))
-    chunks = _outcome(lambda: _joined(path, told))
-    how = f"{ending}: "
+    options: dict[str, Any] = {"header": True, "delimiter": ","} if suffix == ".csv" else {}
+    # Small blocks make the reader use polars, and split rows and lines anywhere.
+    options["limits"] = replace(LIMITS, block_bytes=int(rng.choice([8, 64, 512, 1 << 22])))
+    table = _outcome(lambda: read_table(path, **options))
+    chunks = _outcome(lambda: _read_in_chunks(path, options))
+    prefix = f"{suffix}: "
     if isinstance(chunks, InputError) and not isinstance(chunks, DataFileError):
         _check_input_error(chunks)
     if isinstance(table, Exception):
@@ -86,44 +86,44 @@ def _damaged(folder: Path, rng: np.random.Generator) -> str:
             raise table
         assert str(path) in str(table), table
         assert isinstance(chunks, Exception), f"read in chunks, but refused as a whole: {table}"
-        return how + "refused"
+        return prefix + "refused"
     _check_form(table)
     if damaged == packed:
-        REREADERS[ending](table, content)
-    elif ending not in (".parquet", ".arrow"):
-        # What a checksum protects is what it was; what unpacks from the rest is read as it is.
-        REREADERS[ending](table, _unpacked(damaged, packing))
+        REREADERS[suffix](table, content)
+    elif suffix not in (".parquet", ".arrow"):
+        # If the damaged file can be decompressed, the result is read like an undamaged file.
+        REREADERS[suffix](table, _unpacked(damaged, compression))
     if isinstance(chunks, Exception):
-        return how + "read, not in chunks"
+        return prefix + "read, not in chunks"
     X, y, _ = table.split_target(_target(table))
     if isinstance(X, Table):
         X = np.column_stack([_without_words(X.column(name)) for name in X.names])
     assert _same(X, chunks[0]), (X, chunks[0])
     y = _without_words(y) if chunks[1].dtype.kind == "f" else y
     assert _same(y, chunks[1]), (y, chunks[1])
-    return how + "read"
+    return prefix + "read"
 
 
 def _outcome(read: Callable[[], Any]) -> Any:
-    """Return what reading gives, or the error that it may end in."""
+    """Return the result of reading, or an allowed error."""
     try:
         return read()
-    except (DataFileError, InputError) as fault:
-        return fault
+    except (DataFileError, InputError) as error:
+        return error
 
 
-def _check_input_error(fault: InputError) -> None:
+def _check_input_error(error: InputError) -> None:
     known = ("holds text", "one column only", "as a whole", "by rows", "not read in chunks")
-    assert any(part in str(fault) for part in (*known, "text in others")), fault
+    assert any(part in str(error) for part in (*known, "text in others")), error
 
 
 def _target(table: Table) -> int | None:
     return None if table.target is not None else -1
 
 
-def _joined(path: Path, told: dict[str, Any]) -> tuple[Any, Any]:
+def _read_in_chunks(path: Path, options: dict[str, Any]) -> tuple[Any, Any]:
     """Return the rows of a file and their labels, read in chunks."""
-    chunks = list(open_chunks(path, chunk_rows=7, **told))
+    chunks = list(open_chunks(path, chunk_rows=7, **options))
     join = sparse.vstack if sparse.issparse(chunks[0][0]) else np.concatenate
     return join([X for X, _ in chunks]), np.concatenate([y for _, y in chunks])
 
@@ -145,13 +145,13 @@ def _check_form(table: Table) -> None:
 
 
 def _without_words(values: np.ndarray) -> np.ndarray:
-    """Return a column as chunks have it, which take words for missing values alone as numbers."""
+    """Return a column as read in chunks, where a column of missing-value words is numeric."""
     words = values.dtype.kind == "O" and set(values) <= MISSING_WORDS
     return np.full(len(values), np.nan) if words else values
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Tell whether two arrays or matrices hold the same, NaN included."""
+    """Return whether two arrays or matrices are equal; NaN equals NaN."""
     a, b = (x.toarray() if sparse.issparse(x) else np.asarray(x) for x in (a, b))
     if a.shape != b.shape:
         return False
@@ -185,7 +185,7 @@ def _mutated(content: bytes, rng: np.random.Generator) -> bytes:
 
 
 def _with_other_digits(raw: bytearray, at: int, rng: np.random.Generator) -> bytearray:
-    """Change the next digit, which keeps the file well-formed."""
+    """Replace the next digit, which keeps the file well-formed."""
     for k in range(at, len(raw)):
         if chr(raw[k]).isdigit():
             raw[k] = ord(b"0") + int(rng.integers(0, 10))
@@ -258,7 +258,7 @@ def make_npz(rng: np.random.Generator) -> bytes:
     else:
         arrays = {"X": rows}
     if rng.random() < 0.3:
-        # Values of parts that no checksum would let pass if single bytes were changed.
+        # Change values before compression, because the checksum detects changed bytes.
         name = str(rng.choice(list(arrays)))
         part = arrays[name].copy().ravel().astype(str(rng.choice(["f8", "i8", "i4", "u1", "U3"])))
         if len(part) and part.dtype.kind != "U":
@@ -318,10 +318,10 @@ def reread_npz(table: Table, content: bytes) -> None:
         for place in range(indptr.tolist()[k], indptr.tolist()[k + 1]):
             j = indices.tolist()[place]
             expected[j] = expected.get(j, 0.0) + float(data[place])
-        found: dict[float, float] = {}
+        actual: dict[float, float] = {}
         for j, value in zip(row.indices.tolist(), row.data.tolist(), strict=True):
-            found[j] = found.get(j, 0.0) + value
-        assert repr(found) == repr(dict(sorted(expected.items()))), (found, expected)
+            actual[j] = actual.get(j, 0.0) + value
+        assert repr(actual) == repr(dict(sorted(expected.items()))), (actual, expected)
 
 
 def reread_libsvm(table: Table, content: bytes) -> None:
@@ -337,10 +337,10 @@ def reread_libsvm(table: Table, content: bytes) -> None:
     assert _same(table.target, labels), (table.target, labels)
     for k, expected in enumerate(rows):
         row = table.matrix[k]
-        found = {
+        actual = {
             int(j) + first: v for j, v in zip(row.indices.tolist(), row.data.tolist(), strict=True)
         }
-        assert repr(found) == repr(expected), (found, expected)
+        assert repr(actual) == repr(expected), (actual, expected)
 
 
 def reread_csv(table: Table, content: bytes) -> None:
@@ -353,7 +353,7 @@ def reread_csv(table: Table, content: bytes) -> None:
     elif rows[-1] == [""]:
         del rows[-1]
     if not header[0].strip() and len(table.names or ()) < len(header) and rows[0][-1]:
-        # A first column without a name that counts the rows is left out.
+        # The reader drops an unnamed first column that counts the rows.
         assert sorted(float(row[0]) for row in rows)[0] in (0, 1), rows
         rows = [row[1:] for row in rows]
     _check_cells(table, rows, {""})
@@ -407,7 +407,7 @@ def _decoded(content: bytes) -> str:
 
 
 def _parsed(text: str, quote: str) -> list[list[str]]:
-    """Return the rows of comma-separated text, character by character."""
+    """Parse comma-separated text character by character, and return its rows."""
     rows: list[list[str]] = [[]]
     cell, quoted, begun = "", False, False
     k = 0
@@ -455,11 +455,11 @@ def _check_cells(table: Table, rows: list[list[str]], missing: set[str]) -> None
                 assert value == float(cell) or value != value, (name, value, cell)
 
 
-# ---- Small files that unfold far.
+# ---- Decompression bombs.
 
 
 def _repeated(packing: str, start: bytes, piece: bytes, n_bytes: int) -> bytes:
-    """Return compressed data that unpacks to ``start`` and then ``piece`` again and again."""
+    """Return compressed data that decompresses to ``start`` and many repetitions of ``piece``."""
     pack = PACKERS[packing]
     many = piece * ((1 << 20) // len(piece))
     return pack(start) + pack(many) * (n_bytes // len(many))
@@ -471,22 +471,22 @@ def _claim(shape: tuple[int, ...]) -> bytes:
 
 
 def _refused(path: Path, content: bytes, reason: str, limits: ReadLimits = LIMITS) -> str:
-    """Check that a file is refused for the reason given, whole and in chunks."""
+    """Check that reading a file, whole and in chunks, fails for the given reason."""
     path.write_bytes(content)
     reads: list[Callable[[], Any]] = [lambda: read_table(path, limits=limits)]
     if ".arff" not in path.name and ".parquet" not in path.name and reason != "max_memory":
         reads.append(lambda: list(open_chunks(path, limits=limits)))
     for read in reads:
-        fault = _outcome(read)
-        assert isinstance(fault, DataFileError), f"{path.name} was read"
-        assert reason in str(fault), fault
+        error = _outcome(read)
+        assert isinstance(error, DataFileError), f"{path.name} was read"
+        assert reason in str(error), error
     return f"bomb: refused by {reason}"
 
 
 def _line(
     name: str, start: bytes, piece: bytes, limits: ReadLimits | None = None
 ) -> Callable[[Path], str]:
-    """Return a bomb that is one line of 4 GiB, by default for the limits that users have."""
+    """Return a bomb with one line of 4 GiB, with the default limits unless others are given."""
 
     def bomb(folder: Path) -> str:
         content = _repeated(Path(name).suffix, start, piece, 4 * GIB)
@@ -497,7 +497,7 @@ def _line(
 
 
 def _rows(name: str, start: bytes, piece: bytes) -> Callable[[Path], str]:
-    """Return a bomb of short lines, too many for 16 MB."""
+    """Return a bomb with too many short lines for 16 MB."""
 
     def bomb(folder: Path) -> str:
         content = _repeated(Path(name).suffix, start, piece, 4 * GIB)

@@ -1,7 +1,8 @@
-"""What a wheel promises: ``python -m campaigns.release FOLDER`` tries the one in a folder.
+"""Check the wheel in a folder: ``python -m campaigns.release FOLDER``.
 
-Its size, what it asks for, and a fresh environment of the Python that runs this: six dependencies,
-no extra, a fit, and a command that says what it misses. It needs the standard library alone.
+Its size and requirements are checked, and that in a new environment, of the Python that runs this,
+it has six dependencies and no extra, a fit works, and the command names the missing extra. This
+module needs only the standard library.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ import zipfile
 from email import message_from_bytes
 from pathlib import Path
 
-MOST_BYTES = 1_000_000
+MAX_BYTES = 1_000_000
 DEPENDENCIES = {"numpy", "scipy", "scikit-learn", "numba", "threadpoolctl", "safetensors"}
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
-_COMMAND_SAYS = 'pip install "gramless[cli]"'
+_INSTALL_HINT = 'pip install "gramless[cli]"'
 
 _USE = """
 import tempfile
@@ -43,39 +44,40 @@ print(gramless.__version__)
 
 
 def check_contents(wheel: Path) -> str:
-    """Check size, files and requirements of a wheel; return its version."""
+    """Check size, files and requirements of a wheel, and return its version."""
     n_bytes = wheel.stat().st_size
-    assert n_bytes < MOST_BYTES, f"{wheel.name} has {n_bytes:,} bytes, more than {MOST_BYTES:,}"
+    assert n_bytes < MAX_BYTES, f"{wheel.name} has {n_bytes:,} bytes, more than {MAX_BYTES:,}"
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
-        told = message_from_bytes(archive.read(metadata))
-    inside = {name.partition("/")[0] for name in names}
-    assert inside == {"gramless", metadata.partition("/")[0]}, inside
+        metadata_fields = message_from_bytes(archive.read(metadata))
+    packages = {name.partition("/")[0] for name in names}
+    assert packages == {"gramless", metadata.partition("/")[0]}, packages
     assert "gramless/py.typed" in names
-    asked_for = told.get_all("Requires-Dist") or []
-    always = {_NAME.findall(line)[0] for line in asked_for if "extra ==" not in line}
-    assert always == DEPENDENCIES, always
-    print(f"{wheel.name}: {n_bytes:,} bytes, {len(names)} files, {len(always)} dependencies")
-    return str(told["Version"])
+    requirements = metadata_fields.get_all("Requires-Dist") or []
+    required = {_NAME.findall(line)[0] for line in requirements if "extra ==" not in line}
+    assert required == DEPENDENCIES, required
+    print(f"{wheel.name}: {n_bytes:,} bytes, {len(names)} files, {len(required)} dependencies")
+    return str(metadata_fields["Version"])
 
 
 def check_use(wheel: Path, version: str) -> None:
-    """Install a wheel into a fresh environment, fit there, and call the command."""
+    """Install a wheel into a new environment, fit there, and call the command."""
     with tempfile.TemporaryDirectory(prefix="gramless-release-") as folder:
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         programs = Path(folder, "Scripts" if sys.platform == "win32" else "bin")
         pip = [programs / "python", "-m", "pip", "--disable-pip-version-check"]
         subprocess.run([*pip, "install", "--quiet", "--no-input", wheel.resolve()], check=True)
-        used = _run(folder, programs / "python", "-c", _USE)
-        assert used.returncode == 0, used.stderr
-        assert used.stdout.strip() == version, used.stdout
-        said = _run(folder, programs / "gramless", "--version")
-        assert said.returncode == 1, said
-        assert _COMMAND_SAYS in said.stderr, said
-        assert said.stderr.count("\n") == 1, said
+        process = _run(folder, programs / "python", "-c", _USE)
+        assert process.returncode == 0, process.stderr
+        assert process.stdout.strip() == version, process.stdout
+        command = _run(folder, programs / "gramless", "--version")
+        assert command.returncode == 1, command
+        assert _INSTALL_HINT in command.stderr, command
+        assert command.stderr.count("\n") == 1, command
     print(
-        f"Python {sys.version.split()[0]}: installed, fitted, saved, loaded; {said.stderr.strip()}"
+        f"Python {sys.version.split()[0]}: installed, fitted, saved, loaded; "
+        f"{command.stderr.strip()}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Rows of wrong widths, wherever a fitted model takes rows."""
+"""Rows with a wrong number of columns, for every part of a fitted model that takes rows."""
 
 from __future__ import annotations
 
@@ -43,31 +43,31 @@ _FORMS: dict[str, Callable[[np.ndarray], Any]] = {
     "sparse": sp.csr_array,
 }
 _KINDS = (*ESTIMATORS, *MAPS, *OTHERS)
-_A_KIND = 400
-"""Cases of each kind of model: more than it has parts, methods, widths and forms."""
-FULL, SHORT = _A_KIND * len(_KINDS), 2 * len(_KINDS)
+# Cases per kind of model, more than the combinations of its parts, methods, widths and forms.
+_CASES_PER_KIND = 400
+FULL, SHORT = _CASES_PER_KIND * len(_KINDS), 2 * len(_KINDS)
 SECONDS = 120.0
 MEMORY = 1 << 30
 ENVIRONMENTS: dict[str, dict[str, str]] = {"plain": {}}
 
 
 def check(number: int, seed: int) -> str:
-    """Call one method of one part of one model with rows of one wrong width, in one form."""
+    """Call a method of a part of a model with rows of a wrong width, in one form."""
     kind = _KINDS[number % len(_KINDS)]
     calls = _calls(kind)
     call = number // len(_KINDS) + 17 * seed
     part, method, width, form = calls[call % len(calls)]
     rows = rows_for(part, 20) if part is fit_once(kind) else None
     if isinstance(rows, Table):
-        given: Any = _other_columns(rows, width)
+        wrong_rows: Any = _other_columns(rows, width)
     else:
-        given = _FORMS[form](
+        wrong_rows = _FORMS[form](
             np.random.default_rng(call).normal(size=(20, _WIDTHS[width](_width(part))))
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            _call(part, method, given)
+            _call(part, method, wrong_rows)
         except InputError:
             return "refused"
     raise AssertionError(f"{kind}: {type(part).__name__}.{method} took {width} columns, {form}")
@@ -80,7 +80,7 @@ def fit_once(kind: str) -> Any:
 
 @cache
 def _calls(kind: str) -> list[tuple[Any, str, str, str]]:
-    """Return every call on the parts of a model that a case may be: part, method, width, form."""
+    """Return all combinations of part, method, width and form of a model."""
     return [
         (part, method, width, form)
         for part in _parts(fit_once(kind), set())
@@ -89,7 +89,7 @@ def _calls(kind: str) -> list[tuple[Any, str, str, str]]:
         for width in _WIDTHS
         if _WIDTHS[width](_width(part)) not in (0, _width(part))
         for form in _FORMS
-        if form != "sparse" or not isinstance(part, Calibration)  # Responses never are.
+        if form != "sparse" or not isinstance(part, Calibration)  # Responses are never sparse.
     ]
 
 
@@ -102,14 +102,14 @@ def _has(part: Any, method: str) -> bool:
 
 
 def _parts(value: Any, seen: set[int]) -> Iterator[Any]:
-    """Yield an object and those of this library that its attributes lead to, if they take rows."""
+    """Yield an object, and objects of this library reachable by attributes, if they take rows."""
     if isinstance(value, (list, tuple)):
         for item in value:
             yield from _parts(item, seen)
     if not type(value).__module__.startswith("gramless.") or id(value) in seen:
         return
     seen.add(id(value))
-    # Parameters are no parts: they are not fitted.
+    # Parameters are not fitted parts.
     params = value.get_params(deep=False) if hasattr(value, "get_params") else {}
     if _width(value):
         yield value
@@ -119,7 +119,7 @@ def _parts(value: Any, seen: set[int]) -> Iterator[Any]:
 
 
 def _width(part: Any) -> int:
-    """Return how many columns a part takes; 0 if it takes no rows."""
+    """Return the number of columns that a part takes, or 0 if it takes no rows."""
     if isinstance(part, Scaler):
         return len(part.unit) // (2 if part.kind == "both" else 1)
     if isinstance(part, (Imputer, Projection, Preparation)):
@@ -131,8 +131,8 @@ def _width(part: Any) -> int:
         return 0
     for name in ("n_features_in_", "bandwidth_", "widths_"):
         if hasattr(part, name):
-            found = getattr(part, name)
-            return int(found if name == "n_features_in_" else np.shape(found)[-1])
+            value = getattr(part, name)
+            return int(value if name == "n_features_in_" else np.shape(value)[-1])
     return 0
 
 

@@ -1,10 +1,9 @@
-"""Use of everything, once: ``python -m campaigns.smoke FOLDER [EARLIER] [--least]``.
+"""Use everything once: ``python -m campaigns.smoke FOLDER [EARLIER] [--least]``.
 
-Fits every feature map and estimator, and tables of pandas, polars and pyarrow; saves and loads;
-runs every verb of the command line but ``demo``, which takes twice as long as all of this. With
-``EARLIER``, the folder of a run elsewhere, its models must load here and predict the same.
-``--least`` takes one model and one verb, for environments that differ in how a process starts
-alone.
+Fits every feature map and estimator, and tables of pandas, polars and pyarrow; saves and loads
+them; and runs every command except ``demo``, which takes twice as long as all others. ``EARLIER``
+is the folder of a run in another environment, whose models must load here and predict the same.
+``--least`` runs one model and one command, for environments that only affect how a process starts.
 """
 
 from __future__ import annotations
@@ -25,28 +24,28 @@ from gramless.cli.main import app
 from gramless.datasets import friedman1
 from gramless.features.registry import FEATURE_MAPS
 
-GIVEN = {"bandwidth": 2.0, "alpha": 1e-3, "scaling": "standard", "random_state": 0}
-LEAST = "nystrom"
+FIXED = {"bandwidth": 2.0, "alpha": 1e-3, "scaling": "standard", "random_state": 0}
+LEAST_MODEL = "nystrom"
 MODELS = {
-    **{name: lambda name=name: gramless.KernelRegressor(name, **GIVEN) for name in FEATURE_MAPS},
+    **{name: lambda name=name: gramless.KernelRegressor(name, **FIXED) for name in FEATURE_MAPS},
     "hybrid": lambda: gramless.KernelRegressor(
-        gramless.Hybrid([gramless.RandomBinning(n_grids=16), gramless.RandomFourier()]), **GIVEN
+        gramless.Hybrid([gramless.RandomBinning(n_grids=16), gramless.RandomFourier()]), **FIXED
     ),
     "default": lambda: gramless.KernelRegressor(n_grids=64, random_state=0),
-    "classifier": lambda: gramless.KernelClassifier(n_grids=64, loss="logistic", **GIVEN),
+    "classifier": lambda: gramless.KernelClassifier(n_grids=64, loss="logistic", **FIXED),
     "streamed": lambda: gramless.DoublyStochasticRegressor(max_steps=50, random_state=0),
 }
+# Models with float32 features, whose rounding depends on the processor and BLAS.
 IN_FLOAT32 = ("fourier", "hybrid", "nystrom", "streamed")
-"""Features of these are float32, rounded as the processor and BLAS have it."""
 X, Y = friedman1(240, seed=0)
 
 
 def load_earlier(folder: Path, names: list[str]) -> None:
     for name in names:
-        found = gramless.load(folder / f"{name}.gramless").predict(X)
+        predictions = gramless.load(folder / f"{name}.gramless").predict(X)
         expected = np.load(folder / f"{name}.npy")
         rtol = 16 * np.finfo(np.float32).eps if name in IN_FLOAT32 else 1e-9
-        np.testing.assert_allclose(found, expected, rtol, err_msg=name)
+        np.testing.assert_allclose(predictions, expected, rtol, err_msg=name)
 
 
 def fit_and_save(folder: Path, names: list[str]) -> None:
@@ -57,14 +56,14 @@ def fit_and_save(folder: Path, names: list[str]) -> None:
         assert score > 0.5, f"{name} has a score of {score} on its training rows"
         path = folder / f"{name}.gramless"
         gramless.save(model, path)
-        found = model.predict(X)
-        np.testing.assert_array_equal(gramless.load(path).predict(X), found, err_msg=name)
+        predictions = model.predict(X)
+        np.testing.assert_array_equal(gramless.load(path).predict(X), predictions, err_msg=name)
         with open_replacement(folder / f"{name}.npy") as file:
-            np.save(file, found)
+            np.save(file, predictions)
 
 
 def fit_frames() -> None:
-    """Fit to a table of every kind of column, made by each library of data frames."""
+    """Fit to a table with every type of column from each data frame library."""
     n = len(X)
     columns = {
         "number": X[:, 0].tolist(),
@@ -76,34 +75,36 @@ def fit_frames() -> None:
     }
     frames = [pandas.DataFrame(columns), polars.DataFrame(columns), pyarrow.table(columns)]
     frames[0]["word"] = frames[0]["word"].astype("category")
-    found = []
+    predictions = []
     for frame in frames:
-        model = gramless.KernelRegressor(n_grids=16, **GIVEN).fit(frame, Y)
+        model = gramless.KernelRegressor(n_grids=16, **FIXED).fit(frame, Y)
         assert model.encoder_.categorical == ("word", "truth")
-        found.append(model.predict(frame))
-        np.testing.assert_array_equal(found[-1], found[0], err_msg=type(frame).__module__)
+        predictions.append(model.predict(frame))
+        np.testing.assert_array_equal(
+            predictions[-1], predictions[0], err_msg=type(frame).__module__
+        )
 
 
-def run_verbs(folder: Path) -> None:
+def run_commands(folder: Path) -> None:
     table, model, streamed = folder / "rows.csv", folder / "a.gramless", folder / "b.gramless"
     names = ",".join([*(f"x{j}" for j in range(X.shape[1])), "y"])
     np.savetxt(table, np.column_stack([X, Y]), delimiter=",", header=names, comments="")
     quick = ["--bandwidth", "2", "--alpha", "1e-3", "--scaling", "standard", "--n-grids", "16"]
-    run_verb("--version")
-    run_verb("fit", table, "--model", model, "--json", *quick)
-    run_verb("predict", model, table, "--output", folder / "predictions.csv")
-    run_verb("evaluate", model, table, "--picture", folder / "a.svg", "--json")
+    run_command("--version")
+    run_command("fit", table, "--model", model, "--json", *quick)
+    run_command("predict", model, table, "--output", folder / "predictions.csv")
+    run_command("evaluate", model, table, "--picture", folder / "a.svg", "--json")
     polars.read_csv(table).write_parquet(folder / "rows.parquet")
-    run_verb("evaluate", model, folder / "rows.parquet")
-    run_verb("inspect", model, "--data", table, "--picture", folder / "a.png")
-    run_verb("explain", model, "--data", table, "--output", folder / "a.html")
-    run_verb("stream", table, streamed, "--steps", "20", "--batch-size", "40")
-    run_verb("inspect", streamed, "--picture", folder / "b.pdf")
+    run_command("evaluate", model, folder / "rows.parquet")
+    run_command("inspect", model, "--data", table, "--picture", folder / "a.png")
+    run_command("explain", model, "--data", table, "--output", folder / "a.html")
+    run_command("stream", table, streamed, "--steps", "20", "--batch-size", "40")
+    run_command("inspect", streamed, "--picture", folder / "b.pdf")
 
 
-def run_verb(*words: str | Path) -> None:
-    ran = CliRunner().invoke(app, [str(word) for word in words])
-    assert ran.exit_code == 0, f"gramless {words}: {ran.output}\n{ran.exception!r}"
+def run_command(*words: str | Path) -> None:
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == 0, f"gramless {words}: {result.output}\n{result.exception!r}"
 
 
 def main() -> None:
@@ -111,16 +112,16 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("earlier", type=Path, nargs="?")
     parser.add_argument("--least", action="store_true")
-    given = parser.parse_args()
-    names = [LEAST] if given.least else list(MODELS)
-    if given.earlier:
-        load_earlier(given.earlier, names)
-    fit_and_save(given.folder, names)
-    if given.least:
-        run_verb("inspect", given.folder / f"{LEAST}.gramless")
+    args = parser.parse_args()
+    names = [LEAST_MODEL] if args.least else list(MODELS)
+    if args.earlier:
+        load_earlier(args.earlier, names)
+    fit_and_save(args.folder, names)
+    if args.least:
+        run_command("inspect", args.folder / f"{LEAST_MODEL}.gramless")
     else:
         fit_frames()
-        run_verbs(given.folder)
+        run_commands(args.folder)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One worker process: reads numbers of cases, writes how they ended, a line of JSON each."""
+"""A worker process: reads case numbers, and writes each outcome as a line of JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.process import answers, requests
 def main() -> None:
     campaign, seed = sys.argv[1], int(sys.argv[2])
     faulthandler.enable(all_threads=True)
-    # Cases may print: answers have a channel of their own.
+    # Cases may print, so that answers need a separate channel.
     lines = answers()
     module = load(campaign)
     if hasattr(module, "prepare"):
@@ -28,7 +28,7 @@ def main() -> None:
         number = int(line)
         with contextlib.suppress(OSError):
             reset_peak()
-        before, begun = peak_memory(), time.monotonic()
+        before, start = peak_memory(), time.monotonic()
         held, detail = True, ""
         try:
             with contextlib.redirect_stdout(io.StringIO()):
@@ -38,7 +38,7 @@ def main() -> None:
         memory = int(peak_memory() - before)
         if held and memory > module.MEMORY:
             held, kind, detail = False, "memory", f"{memory >> 20} MB, {kind}"
-        seconds = time.monotonic() - begun
+        seconds = time.monotonic() - start
         answer = dict(
             number=number, held=held, kind=kind, detail=detail, seconds=seconds, memory=memory
         )

@@ -1,4 +1,4 @@
-"""Fits on a Dask cluster whose workers are killed at random moments."""
+"""Fits on a Dask cluster whose workers are killed at random times."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ENVIRONMENTS: dict[str, dict[str, str]] = {"plain": {}}
 
 N_WORKERS, KILLS = 3, 2
 N_ROWS, N_BLOCKS, N_INPUTS = 120_000, 24, 5
-GIVEN: dict[str, Any] = {
+FIXED: dict[str, Any] = {
     "bandwidth": 4.0,
     "alpha": 1e-6,
     "n_grids": 48,
@@ -54,18 +54,18 @@ KINDS = ("squares", "logistic", "grown")
 def check(number: int, seed: int) -> str:
     generator = np.random.default_rng([seed, number])
     kind = KINDS[number % len(KINDS)]
-    expected, seconds = undisturbed(kind)
+    expected, seconds = fit_without_kills(kind)
     moments = np.sort(generator.uniform(0.0, seconds, KILLS))
-    # A nanny whose worker is killed while it starts may start no other.
+    # A nanny whose worker is killed during its start may not start another.
     with cluster() as client:
-        n_killed = disturbed(kind, client, moments, generator, expected)
+        n_killed = fit_with_kills(kind, client, moments, generator, expected)
     return f"{kind}, {n_killed} killed"
 
 
-def disturbed(
+def fit_with_kills(
     kind: str, client: Client, moments: Any, generator: np.random.Generator, expected: bytes
 ) -> int:
-    """Fit while workers are killed at some moments; return how many were."""
+    """Fit while workers are killed at given times, and return the number of killed workers."""
     killed: list[float] = []
     done = threading.Event()
 
@@ -76,25 +76,25 @@ def disturbed(
                 return
             before = moment
             while not done.is_set():
-                if killed_one(client, generator):
+                if kill_worker(client, generator):
                     killed.append(moment)
                     break
-                # The last one must live until another is there.
+                # Do not kill the last worker before another has started.
                 done.wait(0.05)
 
     thread = threading.Thread(target=kill)
     thread.start()
     try:
-        found = fitted(kind, client)
+        weights = fit(kind, client)
     finally:
         done.set()
         thread.join()
-    assert found == expected, f"other bits after {len(killed)} kills at {killed}"
+    assert weights == expected, f"other bits after {len(killed)} kills at {killed}"
     return len(killed)
 
 
-def killed_one(client: Client, generator: np.random.Generator) -> bool:
-    """Kill the process of a worker if that is not the last one."""
+def kill_worker(client: Client, generator: np.random.Generator) -> bool:
+    """Kill a worker process unless it is the last one, and return whether one was killed."""
     if len(client.nthreads()) < 2:
         return False
     with contextlib.suppress(Exception):
@@ -107,7 +107,7 @@ def killed_one(client: Client, generator: np.random.Generator) -> bool:
 
 @contextlib.contextmanager
 def cluster() -> Iterator[Client]:
-    """Start workers whose nannies start others in the place of the dead."""
+    """Start workers whose nannies replace killed workers."""
     with (
         LocalCluster(
             n_workers=N_WORKERS,
@@ -118,35 +118,35 @@ def cluster() -> Iterator[Client]:
         ) as workers,
         Client(workers) as client,
     ):
-        # Loops are loaded before anybody is killed.
-        fitted("squares", client)
+        # Load the compiled loops before a worker is killed.
+        fit("squares", client)
         yield client
 
 
 @cache
-def undisturbed(kind: str) -> tuple[bytes, float]:
-    """Return the bits of a fit, and how long it takes once loops are loaded."""
+def fit_without_kills(kind: str) -> tuple[bytes, float]:
+    """Return the bits of a fit's weights, and its seconds once loops are loaded."""
     with cluster() as client:
-        fitted(kind, client)
-        begun = perf_counter()
-        found = fitted(kind, client)
-        return found, perf_counter() - begun
+        fit(kind, client)
+        start = perf_counter()
+        weights = fit(kind, client)
+        return weights, perf_counter() - start
 
 
-def fitted(kind: str, client: Client) -> bytes:
-    """Return the bits of a fit."""
+def fit(kind: str, client: Client) -> bytes:
+    """Return the bits of a fit's weights."""
     X, y = table()
     if kind == "squares":
-        return bytes(Regressor(**GIVEN, client=client).fit(X, y).weights_)
+        return bytes(Regressor(**FIXED, client=client).fit(X, y).weights_)
     if kind == "logistic":
-        model = Classifier(**GIVEN, loss="logistic", client=client)
+        model = Classifier(**FIXED, loss="logistic", client=client)
         return bytes(model.fit(X, y > 0).weights_)
     grown = Regressor(effort=1, n_grids=48, tol=1e-4, random_state=0, client=client)
     return bytes(grown.fit(X, y).weights_)
 
 
-def made(number: int) -> np.ndarray:
-    """Return the rows of a partition, and targets in the last column."""
+def make_partition(number: int) -> np.ndarray:
+    """Return the rows of a partition, with targets in the last column."""
     generator = np.random.default_rng(number)
     X = generator.normal(size=(N_ROWS // N_BLOCKS, N_INPUTS))
     noise = 0.2 * generator.normal(size=len(X))
@@ -156,6 +156,6 @@ def made(number: int) -> np.ndarray:
 def table() -> tuple[da.Array, da.Array]:
     shape = N_ROWS // N_BLOCKS, N_INPUTS + 1
     whole = da.concatenate(
-        [da.from_delayed(dask.delayed(made)(k), shape, float) for k in range(N_BLOCKS)]
+        [da.from_delayed(dask.delayed(make_partition)(k), shape, float) for k in range(N_BLOCKS)]
     )
     return whole[:, :-1], whole[:, -1]
