@@ -234,7 +234,7 @@ def report_accuracy(args: Any, report: Report) -> None:
         mean_areas(kind.__name__, tables_of_kind(kind, seeds, sizes), args.jobs)
         for kind in KINDS[: 2 if args.quick else 8]
     ]
-    report.add("area under the ROC curve, made-up tables", rows)
+    report.add("area under the ROC curve, generated tables", rows)
     real = [mean_areas(name, tables, args.jobs) for name, tables in real_tables(args.data, seeds)]
     if real:
         report.add("area under the ROC curve, real tables", real)

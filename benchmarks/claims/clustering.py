@@ -229,7 +229,7 @@ def main() -> None:
     if not args.no_count:
         report.add("numbers of clusters", count_clusters(args))
     if not args.no_noise:
-        report.add("NMI beside six inputs of noise", evaluate_with_noise(args))
+        report.add("NMI with six more inputs of noise", evaluate_with_noise(args))
     for name in [*args.sets, *([LARGE_SET] if args.large else [])]:
         rows += evaluate_table(name, args)
     if rows:

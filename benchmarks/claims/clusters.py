@@ -200,7 +200,7 @@ def main() -> None:
         if name == "local":
             row = fit_here(n_rows, n_grids)
         else:
-            row = fit_there(n_rows, n_grids, int(name.split()[0]), "made anew" not in name)
+            row = fit_there(n_rows, n_grids, int(name.split()[0]), "generated again" not in name)
         print(json.dumps(row))
         return
     report = Report(args)
@@ -214,7 +214,7 @@ def main() -> None:
         report.add("modelled: an iteration of a billion rows", model_iteration(rows[2], n_rows))
     else:
         few, many = (
-            run_case("2 workers, rows made anew", size, FEWER_GRIDS)
+            run_case("2 workers, rows generated again", size, FEWER_GRIDS)
             for size in (n_rows, 10 * n_rows)
         )
         shown = [

@@ -140,7 +140,9 @@ def main() -> None:
         print_progress(f"{case.n_rows:,} x {case.n_inputs}, {case.n_columns:,} columns")
         title = f"Features of {case.n_inputs} inputs, {case.n_columns:,} columns, "
         report.add(title + f"threads of ours: {thread_count(args.jobs)}", compare(case, args))
-    report.add("Blocks beside the product alone", (compare_blocks(d, args) for d in BLOCK_INPUTS))
+    report.add(
+        "Blocks compared with the product alone", (compare_blocks(d, args) for d in BLOCK_INPUTS)
+    )
     report.close()
 
 

@@ -154,7 +154,7 @@ def main() -> None:
         **summary_of_ratios(rows),
         "time over squares": geometric_mean([row["s"] / row["squares s"] for row in rows]),
     }
-    report.add("Beside LightGBM", [summary])
+    report.add("Compared with LightGBM", [summary])
     report.close()
 
 

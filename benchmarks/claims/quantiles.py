@@ -141,7 +141,7 @@ def main() -> None:
         **summary_of_ratios(rows),
         "crossing rows": sum(row["crossing rows"] for row in rows),
     }
-    report.add("Beside LightGBM", [summary])
+    report.add("Compared with LightGBM", [summary])
     report.close()
 
 

@@ -117,11 +117,11 @@ def main() -> None:
         "--inner", action="store_true", help="compute errors on a fifth of the training rows"
     )
     parser.add_argument(
-        "--made-up", nargs="+", type=int, default=[], metavar="ROWS", help="made-up tables too"
+        "--made-up", nargs="+", type=int, default=[], metavar="ROWS", help="add generated tables"
     )
     args = parse(parser)
     report = Report(args)
-    report.add('n_grids="auto" beside a fixed number of random grids', rows(args))
+    report.add('n_grids="auto" compared with a fixed number of random grids', rows(args))
     report.close()
 
 

@@ -75,7 +75,7 @@ def main() -> None:
     parser = options(__doc__, repeats=1)
     parser.add_argument("--budget", type=float, default=BUDGET, help=f"seconds, default {BUDGET}")
     parser.add_argument("--classes", nargs="*", type=int, default=CLASSES, help="0 for numbers")
-    parser.add_argument("--sets", nargs="+", default=(), help="known tables besides")
+    parser.add_argument("--sets", nargs="+", default=(), help="known tables, in addition")
     args = parse(parser)
     report = Report(args)
     budget = QUICK_BUDGET if args.quick else args.budget

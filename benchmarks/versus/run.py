@@ -102,7 +102,7 @@ def main() -> None:
             report.add(f"{data.name}: {data.task}, {len(data.y_train):,} rows", rows_of_set)
             rows += rows_of_set
     ours = [row for row in rows if row["method"] == "gramless"]
-    report.add("Ours, beside what the defaults should reach", map(compare_with_bound, ours))
+    report.add("Default fits and the bounds of their errors", map(compare_with_bound, ours))
     report.close()
     if rows:
         draw(rows, args.picture)

@@ -58,14 +58,13 @@ def take_turns(
     outcomes: dict[str, list[AnyOutcome]] = {method.name: [] for method in usable}
     for seed in range(repeats):
         for method in usable[:: -1 if seed % 2 else 1]:
-            own = outcomes[method.name]
-            if own and not method.is_random and own[0].fit_seconds > _LONG_SECONDS:
+            previous = outcomes[method.name]
+            if previous and not method.is_random and previous[0].fit_seconds > _LONG_SECONDS:
                 continue
             rows = rows_for(method, data)
             estimator = method(seed, n_jobs).make(data.task, len(data.y_train))
-            own.append(evaluate(estimator, rows))
-            told = own[-1]
-            print_progress(
-                f"{data.name}, {method.name}: {told.error:.4f}, fit {told.fit_seconds:.1f} s"
-            )
+            outcome = evaluate(estimator, rows)
+            previous.append(outcome)
+            result = f"{outcome.error:.4f}, fit {outcome.fit_seconds:.1f} s"
+            print_progress(f"{data.name}, {method.name}: {result}")
     return outcomes

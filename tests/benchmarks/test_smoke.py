@@ -218,7 +218,7 @@ def test_versus_compares_errors_with_known_bounds(folder: Path, tmp_path: Path) 
     pytest.importorskip("matplotlib")
     sets = ("--sets", "cadata", "w8a", "absent", "--picture", str(tmp_path / "versus.png"))
     result = tables("versus/run.py", folder, *sets, "--methods", "gramless", "svc", "nystroem")
-    cadata, w8a = result["Ours, beside what the defaults should reach"]
+    cadata, w8a = result["Default fits and the bounds of their errors"]
     assert 0.0 <= cadata["error"] < 0.8
     assert 0.0 <= w8a["error"] < 0.8
     assert cadata["within"] == (cadata["error"] <= cadata["bound"])
