@@ -155,7 +155,7 @@ def make_partition(number: int) -> np.ndarray:
 
 def table() -> tuple[da.Array, da.Array]:
     shape = N_ROWS // N_BLOCKS, N_INPUTS + 1
-    whole = da.concatenate(
+    rows = da.concatenate(
         [da.from_delayed(dask.delayed(make_partition)(k), shape, float) for k in range(N_BLOCKS)]
     )
-    return whole[:, :-1], whole[:, -1]
+    return rows[:, :-1], rows[:, -1]

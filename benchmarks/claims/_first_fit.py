@@ -22,7 +22,7 @@ def main() -> None:
     seconds = {"import": perf_counter() - started}
     for name in ("first", "second", "third"):
         started = perf_counter()
-        KernelClassifier(random_state=0, **job["given"]).fit(X, y).predict(X)
+        KernelClassifier(random_state=0, **job["parameters"]).fit(X, y).predict(X)
         seconds[name] = perf_counter() - started
     print(json.dumps(seconds))
 

@@ -55,8 +55,8 @@ def collection(n_rows: int) -> tuple[da.Array, da.Array]:
         da.from_delayed(dask.delayed(make_partition)(k, size), (size, N_INPUTS + 1), np.float32)
         for k, size in zip(numbers, sizes, strict=True)
     ]
-    whole = da.concatenate(parts)
-    return whole[:, :-1], whole[:, -1]
+    table = da.concatenate(parts)
+    return table[:, :-1], table[:, -1]
 
 
 def loopback_bytes() -> int:
@@ -79,28 +79,28 @@ def fit_here(n_rows: int, n_grids: int) -> Row:
     X, y = (part.compute() for part in collection(min(SMALL_ROWS, n_rows)))
     KernelRegressor(**parameters(n_grids)).fit(X, y)
     numbers = range(-(-n_rows // PART_ROWS))
-    whole = np.empty((n_rows, N_INPUTS + 1), np.float32)
+    table = np.empty((n_rows, N_INPUTS + 1), np.float32)
     for k in numbers:
         stop = min((k + 1) * PART_ROWS, n_rows)
-        whole[k * PART_ROWS : stop] = make_partition(k, stop - k * PART_ROWS)
-    X, y, before = whole[:, :-1], whole[:, -1], reset_and_read_peak() - whole.nbytes
+        table[k * PART_ROWS : stop] = make_partition(k, stop - k * PART_ROWS)
+    X, y, before = table[:, :-1], table[:, -1], reset_and_read_peak() - table.nbytes
     started = perf_counter()
     model = KernelRegressor(**parameters(n_grids)).fit(X, y)
     return {**summarise(model, perf_counter() - started), "memory": peak_memory() - before}
 
 
-def fit_there(n_rows: int, n_grids: int, n_workers: int, are_kept: bool) -> Row:
+def fit_there(n_rows: int, n_grids: int, n_workers: int, is_persisted: bool) -> Row:
     with (
         LocalCluster(
             n_workers=n_workers, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
         ) as cluster,
         Client(cluster) as client,
     ):
-        first = collection(min(SMALL_ROWS * n_workers, n_rows))
-        DaskKernelRegressor(**parameters(n_grids)).fit(*first)
+        small_table = collection(min(SMALL_ROWS * n_workers, n_rows))
+        DaskKernelRegressor(**parameters(n_grids)).fit(*small_table)
         before = [reset_and_read_peak(), *client.run(reset_and_read_peak).values()]
         X, y = collection(n_rows)
-        if are_kept:
+        if is_persisted:
             # For comparison with one process, which has the rows before the clock starts.
             X, y = client.persist([X, y])
             client.gather(client.compute([X.sum(), y.sum()]))
@@ -115,7 +115,7 @@ def fit_there(n_rows: int, n_grids: int, n_workers: int, are_kept: bool) -> Row:
         after = [peak_memory(), *client.run(peak_memory).values()]
         solve = seen["solve"][2]
         rounds = solve["n_rounds"]
-        least = 2 * 4 * n_workers * row["columns"]
+        min_bytes = 2 * 4 * n_workers * row["columns"]
         return {
             **row,
             "memory": sum(after) - sum(before),
@@ -123,8 +123,8 @@ def fit_there(n_rows: int, n_grids: int, n_workers: int, are_kept: bool) -> Row:
             "sample s": seen["sample"][0],
             "bins s": seen["bins"][0] - seen["sample"][0],
             "tasks a round": solve["n_tasks"] / rounds,
-            "bytes": solve["n_bytes"] / rounds / least,
-            "lo bytes": (seen["solve"][1] - seen["bins"][1]) / rounds / least,
+            "bytes": solve["n_bytes"] / rounds / min_bytes,
+            "lo bytes": (seen["solve"][1] - seen["bins"][1]) / rounds / min_bytes,
         }
 
 
@@ -217,7 +217,7 @@ def main() -> None:
             run_case("2 workers, rows generated again", size, FEWER_GRIDS)
             for size in (n_rows, 10 * n_rows)
         )
-        shown = [
+        rows_of_sizes = [
             {
                 "rows": size,
                 "s": row["s"],
@@ -227,7 +227,7 @@ def main() -> None:
             }
             for size, row in ((n_rows, few), (10 * n_rows, many))
         ]
-        report.add(f"{FEWER_GRIDS} grids, 2 workers", shown)
+        report.add(f"{FEWER_GRIDS} grids, 2 workers", rows_of_sizes)
     report.close()
 
 

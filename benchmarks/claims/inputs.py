@@ -78,10 +78,12 @@ def irrelevant(n_inputs: int, args: argparse.Namespace) -> Row:
     for seed in range(args.repeats):
         X, y = friedman1(n_training, n_inputs, seed=seed, noise=1.0)
         X_test, truth = friedman1(n_test, n_inputs, seed=TEST_SEED + seed, noise=0.0)
-        whole = KernelRegressor(random_state=seed, n_jobs=args.jobs).fit(X, y)
-        five = KernelRegressor(random_state=seed, n_jobs=args.jobs).fit(X[:, :N_RELEVANT], y)
-        ranks.append(ranks_of_first(whole.relevance_))
-        predicted = whole.predict(X_test), five.predict(X_test[:, :N_RELEVANT])
+        model = KernelRegressor(random_state=seed, n_jobs=args.jobs).fit(X, y)
+        model_of_five = KernelRegressor(random_state=seed, n_jobs=args.jobs).fit(
+            X[:, :N_RELEVANT], y
+        )
+        ranks.append(ranks_of_first(model.relevance_))
+        predicted = model.predict(X_test), model_of_five.predict(X_test[:, :N_RELEVANT])
         errors.append([rmse(each, truth) for each in predicted])
         print_progress(
             f"{n_inputs} inputs, seed {seed}: ranks {ranks[-1]}, RMSE {errors[-1][0]:.4f}"

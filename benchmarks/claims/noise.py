@@ -38,13 +38,13 @@ def ratio(kind: str, n_rows: int, other_weight: float, seed: int, jobs: int | No
     rng = np.random.default_rng([seed, n_rows])
     X, y = table(kind, n_rows, rng), rng.normal(size=n_rows)
     new_rows, new_targets = table(kind, N_NEW, rng), rng.normal(size=N_NEW)
-    weight = np.full(n_rows, other_weight)
-    weight[rng.permutation(n_rows)[:N_WEIGHTED]] = 1.0
-    given = None if other_weight == 1.0 else weight
-    model = KernelRegressor(random_state=seed, n_jobs=jobs).fit(X, y, sample_weight=given)
+    weights = np.full(n_rows, other_weight)
+    weights[rng.permutation(n_rows)[:N_WEIGHTED]] = 1.0
+    sample_weight = None if other_weight == 1.0 else weights
+    model = KernelRegressor(random_state=seed, n_jobs=jobs).fit(X, y, sample_weight=sample_weight)
     errors = model.predict(new_rows) - new_targets
-    constant = np.average(y, weights=given) - new_targets
-    return float(np.sqrt(np.mean(errors**2) / np.mean(constant**2)))
+    errors_of_mean = np.average(y, weights=sample_weight) - new_targets
+    return float(np.sqrt(np.mean(errors**2) / np.mean(errors_of_mean**2)))
 
 
 def main() -> None:

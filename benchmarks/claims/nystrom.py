@@ -186,6 +186,7 @@ def compare(data: Dataset, n_landmarks: int, args: argparse.Namespace) -> Iterat
         kind(small, 50, args.jobs).run(seed=0)
     contenders = {name: kind(table, n_landmarks, args.jobs) for name, kind in kinds.items()}
     for repeat in range(args.repeats):
+        # Every other repeat has the reverse order, so that a trend in speed affects all equally.
         for name in list(contenders)[:: -1 if repeat % 2 else 1]:
             contenders[name].run(seed=repeat)
             seconds = contenders[name].fit_seconds[-1]

@@ -4,7 +4,7 @@ One fit of ours predicts all three quantiles. LightGBM needs one model each, of 
 with a learning rate of 0.1 and early stopping. Ratios are means over the quantiles. Intervals of 90
 % come from ``intervals="quantiles"``, by either method, with one fit per draw of rows
 (``--repeats``). Figures are means over the draws, and the standard deviation of the coverage, which
-calibration on a few hundred rows changes by a percent. The least group is the smallest coverage in
+calibration on a few hundred rows changes by a percent. ``least group`` is the smallest coverage in
 five groups of test rows by predicted width.
 """
 

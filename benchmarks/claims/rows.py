@@ -30,6 +30,7 @@ def compare(table: str, n_rows: int, test_rows: int, args: argparse.Namespace) -
     """Fit with both methods in each repeat."""
     runs: dict[str, list[Row]] = {method: [] for method in METHODS}
     for repeat in range(args.repeats):
+        # Every other repeat has the reverse order, so that a trend in speed affects all equally.
         for method in METHODS[:: -1 if repeat % 2 else 1]:
             job = {
                 "table": table,

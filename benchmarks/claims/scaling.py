@@ -40,6 +40,7 @@ def measure(sizes: list[Size], args: argparse.Namespace) -> dict[Size, list[Row]
     bandwidth = scalar_bandwidth(made_up(min(100_000, max(sizes)[0]), COLUMNS)[0])
     runs: dict[Size, list[Row]] = {size: [] for size in sizes}
     for repeat in range(args.repeats):
+        # Every other repeat has the reverse order, so that a trend in speed affects all equally.
         for n_rows, n_grids in sizes[:: -1 if repeat % 2 else 1]:
             job = {
                 "made_up": [n_rows, COLUMNS],

@@ -150,7 +150,7 @@ def compare(task: Task, loss: Loss, args: argparse.Namespace) -> Iterator[Row]:
         yield {
             "data set": task.data.name,
             "loss": loss.name,
-            "at most more": reading,
+            "allowed increase": reading,
             "L2 alpha": dense.alpha,
             "L2 error": dense.test_error,
             "L1 alpha": sparse.alpha if sparse else None,
@@ -165,12 +165,12 @@ def compare(task: Task, loss: Loss, args: argparse.Namespace) -> Iterator[Row]:
 
 def summary(rows: list[Row]) -> Iterator[Row]:
     """Count the data sets on which L1 has ``FEWER`` times fewer weights."""
-    for loss, reading in dict.fromkeys((row["loss"], row["at most more"]) for row in rows):
-        group = [row for row in rows if (row["loss"], row["at most more"]) == (loss, reading)]
+    for loss, reading in dict.fromkeys((row["loss"], row["allowed increase"]) for row in rows):
+        group = [row for row in rows if (row["loss"], row["allowed increase"]) == (loss, reading)]
         fewer = sum((row["times fewer"] or 0.0) >= FEWER for row in group)
         yield {
             "loss": loss,
-            "at most more": reading,
+            "allowed increase": reading,
             "sets": len(group),
             f"{FEWER:g}x fewer": fewer,
         }

@@ -30,7 +30,7 @@ IMPORTS = {
     "from gramless import KernelClassifier": "from gramless import KernelClassifier",
 }
 IMPORT_REPEATS = 7
-GIVEN = {"bandwidth": 2.0, "alpha": 1e-4, "scaling": "standard"}
+FIXED = {"bandwidth": 2.0, "alpha": 1e-4, "scaling": "standard"}
 
 
 def import_seconds(statement: str) -> float:
@@ -112,7 +112,7 @@ def main() -> None:
     rows = imports(1 if args.quick else IMPORT_REPEATS)
     report.add("Imports beyond NumPy and scikit-learn", rows)
     # A default fit with its search compiles more than a fit with fixed parameters.
-    job = {"rows": 200, "given": GIVEN} if args.quick else {"rows": 2000, "given": {}}
+    job = {"rows": 200, "parameters": FIXED} if args.quick else {"rows": 2000, "parameters": {}}
     report.add("First fit and prediction", first_fits(job, args.repeats))
     rows = first_predictions(300 if args.quick else 10_000, args.repeats)
     report.add("First prediction of a saved model", rows)

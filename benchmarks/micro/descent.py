@@ -87,8 +87,8 @@ class WholeSet:
 
     def violations(self, n_threads: int) -> None:
         def look(a: int, b: int) -> float:
-            weights, most = self.changes, self.n_columns
-            return loops.violations(weights, weights, 0.1, 0.1, most, a, b, self.far)
+            weights, n_columns = self.changes, self.n_columns
+            return loops.violations(weights, weights, 0.1, 0.1, n_columns, a, b, self.far)
 
         map_blocks(look, row_blocks(self.n_columns, -(-self.n_columns // n_threads)), n_threads)
 
@@ -115,7 +115,7 @@ def all_cases(matrix: BinnedMatrix, args: argparse.Namespace) -> list[Case]:
     """Return every loop with one thread and with ``--jobs`` threads."""
     lists, v, peer = matrix.row_lists, np.ones(matrix.shape[0]), "scipy Z.T @ v"
     transposed, listing = matrix.tocsr().T, Listing(matrix, lists)
-    whole, wide = WholeSet(lists, args.sweeps), lists.rows.dtype.itemsize
+    working_set, index_bytes = WholeSet(lists, args.sweeps), lists.rows.dtype.itemsize
     n_stored = matrix.codes.size
     cases = [Case(peer, lambda: transposed @ v, "non-zero", n_stored, 12 * n_stored)]
 
@@ -128,22 +128,22 @@ def all_cases(matrix: BinnedMatrix, args: argparse.Namespace) -> list[Case]:
         unit: str = "non-zero",
     ) -> None:
         units = times * (n_stored if unit == "non-zero" else matrix.shape[1])
-        against = peer if unit == "non-zero" else None
+        peer_or_none = peer if unit == "non-zero" else None
         for n in sorted({1, args.jobs}):
             label = f"{name}, {n} thread{'s' * (n > 1)}"
             moved = unit_bytes * units
-            cases.append(Case(label, lambda n=n: call(n), unit, units, moved, peer=against))
+            cases.append(Case(label, lambda n=n: call(n), unit, units, moved, peer=peer_or_none))
 
-    add("list_rows", listing.run, 2 * matrix.codes.itemsize + wide)
-    add("add_columns", whole.add_columns, wide)
-    add("sum_columns", whole.sum_columns, wide)
-    add("violations", whole.violations, 24, unit="column")
-    for curvatures, kind in ((whole.equal, "equal"), (whole.different, "different")):
+    add("list_rows", listing.run, 2 * matrix.codes.itemsize + index_bytes)
+    add("add_columns", working_set.add_columns, index_bytes)
+    add("sum_columns", working_set.sum_columns, index_bytes)
+    add("violations", working_set.violations, 24, unit="column")
+    for curvatures, kind in ((working_set.equal, "equal"), (working_set.different, "different")):
         for l1, label, passes in ((NEVER_ZERO, "all move", 2), (ALWAYS_ZERO, "none moves", 1)):
             add(
                 f"descend, {label}, curvatures {kind}",
-                lambda n, l1=l1, c=curvatures: whole.descend(n, l1, c),
-                passes * wide,
+                lambda n, l1=l1, c=curvatures: working_set.descend(n, l1, c),
+                passes * index_bytes,
                 times=args.sweeps,
             )
     return cases

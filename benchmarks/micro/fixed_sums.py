@@ -32,7 +32,7 @@ def subtrees(first: int, last: int, n_leaves: int) -> int:
     return left + right
 
 
-def times(n_columns: int, args: argparse.Namespace) -> Row:
+def time_sums(n_columns: int, args: argparse.Namespace) -> Row:
     n_blocks = 4 if args.quick else BLOCKS // 2
     generator = np.random.default_rng(0)
     parts = [generator.normal(size=n_columns) for _ in range(4)]
@@ -55,13 +55,13 @@ def times(n_columns: int, args: argparse.Namespace) -> Row:
     }
 
 
-def sent(n_workers: int) -> Row:
+def count_vectors(n_workers: int) -> Row:
     bounds = np.linspace(0, BLOCKS, n_workers + 1).round().astype(int)
     counts = [subtrees(a, b, BLOCKS) for a, b in pairwise(bounds)]
     return {
         "workers": n_workers,
         "vectors a worker, a tree": float(np.mean(counts)),
-        "of one, at most": max(counts),
+        "largest number, a tree": max(counts),
         "fixed point": 1,
     }
 
@@ -70,8 +70,8 @@ def main() -> None:
     args = parse(options(__doc__, repeats=5))
     report = Report(args)
     sizes = COLUMNS[:1] if args.quick else COLUMNS
-    report.add("nanoseconds a column and block", [times(n, args) for n in sizes])
-    report.add(f"vectors sent, {BLOCKS} blocks", [sent(k) for k in WORKERS])
+    report.add("nanoseconds a column and block", [time_sums(n, args) for n in sizes])
+    report.add(f"vectors sent, {BLOCKS} blocks", [count_vectors(k) for k in WORKERS])
     report.close()
 
 

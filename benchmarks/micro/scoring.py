@@ -79,12 +79,12 @@ class Candidates:
         blocks = row_blocks(self.n_grids, TASK_GRIDS)
 
         def score(a: int, b: int) -> None:
-            room = (
+            scratch = (
                 *(np.empty((2, scoring.TILE), np.uint32), np.empty(SIZE, np.uint32)),
                 np.empty((2, 1 << self.bits, LANES[n_outputs]), np.float32),
             )
-            steering = self.multipliers, self.bits, SHRINKAGE
-            scoring.score_grids(*shared, *steering, a, b, gains, *room)
+            settings = self.multipliers, self.bits, SHRINKAGE
+            scoring.score_grids(*shared, *settings, a, b, gains, *scratch)
 
         return lambda: map_blocks(score, blocks, n_threads)
 
@@ -104,22 +104,22 @@ class Candidates:
         np.put_along_axis(shifts, self.inputs[:n], self.shifts[:n], axis=1)
         hashes = rng.integers(-(2**63), 2**63, (n, COLUMNS + 1)) | 1
         codes, known = Grids(widths, shifts, hashes[:, 1:], hashes[:, 0].copy()).learn(X)
-        most, at = int(known.n_bins.max()), (np.arange(n)[:, None], self.inputs[:n])
+        max_bins, at = int(known.n_bins.max()), (np.arange(n)[:, None], self.inputs[:n])
         limits = np.full((n, SIZE), 1e9)
         grids = self.inputs[:n], 1.0 / self.widths[:n], self.shifts[:n], limits, hashes[:, 1:][at]
         sizes, gains = np.full(n, SIZE), np.ones(n)
-        sums = np.empty((2, 2, most, LANES[1]), np.float32)
+        sums = np.empty((2, 2, max_bins, LANES[1]), np.float32)
         scratch = (
-            *(np.empty(most, np.int64), np.empty((SIZE, most), np.int64)),
-            *(np.empty(most, np.uint32), *sums, np.empty(1 << self.bits, np.int32)),
+            *(np.empty(max_bins, np.int64), np.empty((SIZE, max_bins), np.int64)),
+            *(np.empty(max_bins, np.uint32), *sums, np.empty(1 << self.bits, np.int32)),
         )
-        keys = np.empty((n, most), np.int64)
+        keys = np.empty((n, max_bins), np.int64)
         common = X, codes, known.n_bins, sizes, grids, self.multipliers, self.values[1], self.parts
 
         def simplify() -> None:
             results = gains, np.ones((n, SIZE), bool), np.zeros((n, SIZE)), keys
-            steering = 1, self.bits, SHRINKAGE, 0.999
-            scoring.simplify_grids(*common, *steering, 0, n, *results, *scratch)
+            settings = 1, self.bits, SHRINKAGE, 0.999
+            scoring.simplify_grids(*common, *settings, 0, n, *results, *scratch)
 
         return simplify
 

@@ -28,44 +28,53 @@ N_LEARNED, WIDTH = 20_000, 3.0
 
 def grid_cases(args: argparse.Namespace) -> list[Case]:
     """Time a grid over a few inputs, as growth makes them."""
-    rng, s = np.random.default_rng(0), min(args.players, 4)
-    learned, rows, others = (
-        rng.normal(size=(n, s)) for n in (N_LEARNED, args.rows, args.background)
+    rng, n_inputs = np.random.default_rng(0), min(args.players, 4)
+    learned, rows, background_rows = (
+        rng.normal(size=(n, n_inputs)) for n in (N_LEARNED, args.rows, args.background)
     )
-    grids = Grids.draw(Laplacian(), np.full(s, WIDTH), 1, 0)
+    grids = Grids.draw(Laplacian(), np.full(n_inputs, WIDTH), 1, 0)
     features = GivenBinning(n_jobs=1)
     features.fit_grids(learned, grids)
-    everything, parts = np.arange(s), (1.0 / grids.widths[0], grids.shifts[0], grids.multipliers[0])
+    all_inputs, parts = (
+        np.arange(n_inputs),
+        (1.0 / grids.widths[0], grids.shifts[0], grids.multipliers[0]),
+    )
     limits = limits_of_cells(*parts)
-    keys, background = np.empty((s, len(rows)), np.int64), np.empty((s, len(others)), np.int64)
-    cells = everything, everything, *parts, limits
+    keys, background = (
+        np.empty((n_inputs, len(rows)), np.int64),
+        np.empty((n_inputs, len(background_rows)), np.int64),
+    )
+    cells = all_inputs, all_inputs, *parts, limits
     columns = np.ascontiguousarray(rows.T)
     loops.player_keys(columns, *cells, keys)
-    loops.player_keys(np.ascontiguousarray(others.T), *cells, background)
+    loops.player_keys(np.ascontiguousarray(background_rows.T), *cells, background)
     weights = np.vstack([np.zeros((1, 1)), rng.normal(size=(int(features.n_bins_[0]), 1))])
-    most = max(keys.shape[1], background.shape[1])
+    max_rows = max(keys.shape[1], background.shape[1])
     game = keys, background, int(grids.offsets[0]), *bin_tables(features)[0], weights
-    room = (
-        np.empty((8, most + 1), np.int64),
-        np.empty(len(rows) * (s + 1) + 2 * len(others)),
-        np.empty(1 << slot_bits(most, loops.FIRST_BITS), np.int32),
+    scratch = (
+        np.empty((8, max_rows + 1), np.int64),
+        np.empty(len(rows) * (n_inputs + 1) + 2 * len(background_rows)),
+        np.empty(1 << slot_bits(max_rows, loops.FIRST_BITS), np.int32),
     )
-    out = np.zeros((len(rows), s, 1))
-    orders = rng.permuted(np.tile(everything, (len(others), 1)), axis=1)
-    factors, players = joining_factors(s), Players(everything, s).columns_of(np.ones(s, bool))[0]
-    n, moved = len(rows), 8.0 * len(rows) * s
+    out = np.zeros((len(rows), n_inputs, 1))
+    orders = rng.permuted(np.tile(all_inputs, (len(background_rows), 1)), axis=1)
+    factors, players = (
+        joining_factors(n_inputs),
+        Players(all_inputs, n_inputs).columns_of(np.ones(n_inputs, bool))[0],
+    )
+    n, moved = len(rows), 8.0 * len(rows) * n_inputs
 
     def exact() -> None:
-        loops.grid_values(*game, factors, players, *room, out)
+        loops.grid_values(*game, factors, players, *scratch, out)
 
     def sampled() -> None:
-        loops.sampled_grid_values(*game, orders, players, *room, out)
+        loops.sampled_grid_values(*game, orders, players, *scratch, out)
 
     def to_keys() -> None:
         loops.player_keys(columns, *cells, keys)
 
     return [
-        Case("player_keys", to_keys, "cell", n * s, 2.0 * moved),
+        Case("player_keys", to_keys, "cell", n * n_inputs, 2.0 * moved),
         Case("grid_values", exact, "row", n, 2.0 * moved),
         Case("sampled_grid_values", sampled, "row", n, 2.0 * moved, peer="grid_values"),
     ]
@@ -78,14 +87,14 @@ def product_cases(args: argparse.Namespace) -> list[Case]:
     for name, kind in (("real", np.float64), ("complex", np.complex128)):
         factors = rng.random((n_rows, args.players, args.terms)).astype(kind)
         table = rng.random((n, args.terms)).astype(kind)
-        room = np.empty((subsets.n_kept + 1, args.terms), kind)
+        scratch = np.empty((subsets.n_kept + 1, args.terms), kind)
         payoffs, units = np.zeros((n_rows, n)), n_rows * n * args.terms
         moved = float(factors.nbytes + table.nbytes + payoffs.nbytes)
 
-        def sums(f=factors, t=table, r=room, p=payoffs) -> None:  # type: ignore[no-untyped-def]
+        def sums(f=factors, t=table, r=scratch, p=payoffs) -> None:  # type: ignore[no-untyped-def]
             loops.product_sums(f, subsets.steps, t, r, p)
 
-        def totals(f=factors, t=table, r=room) -> None:  # type: ignore[no-untyped-def]
+        def totals(f=factors, t=table, r=scratch) -> None:  # type: ignore[no-untyped-def]
             loops.product_totals(f, subsets.steps, r, t)
 
         cases += [

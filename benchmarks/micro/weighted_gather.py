@@ -32,11 +32,11 @@ def draw_matrices(args: argparse.Namespace) -> dict[str, Binned]:
     """Return the same codes without values, and with values of both precisions."""
     codes, offsets = draw_codes(args)
     values = np.random.default_rng(0).random(codes.shape, np.float32)
-    given = {"has_unseen": False, "n_jobs": args.jobs}
+    options = {"has_unseen": False, "n_jobs": args.jobs}
     return {
-        "plain": BinnedMatrix(codes, offsets, **given),
-        "float32": WeightedBinnedMatrix(codes, values, offsets, **given),
-        "float16": WeightedBinnedMatrix(codes, values.astype(np.float16), offsets, **given),
+        "plain": BinnedMatrix(codes, offsets, **options),
+        "float32": WeightedBinnedMatrix(codes, values, offsets, **options),
+        "float16": WeightedBinnedMatrix(codes, values.astype(np.float16), offsets, **options),
     }
 
 

@@ -57,6 +57,7 @@ def take_turns(
         evaluate(method(0, n_jobs).make(few_rows.task, len(few_rows.y_train)), few_rows)
     outcomes: dict[str, list[AnyOutcome]] = {method.name: [] for method in usable}
     for seed in range(repeats):
+        # Every other repeat has the reverse order, so that a trend in speed affects all equally.
         for method in usable[:: -1 if seed % 2 else 1]:
             previous = outcomes[method.name]
             if previous and not method.is_random and previous[0].fit_seconds > _LONG_SECONDS:
