@@ -51,7 +51,9 @@ def options(
     parser.add_argument("--data", type=Path, default=Path(folder), help="folder of data sets")
     parser.add_argument("--repeats", type=int, help=f"default {repeats}")
     parser.add_argument("--jobs", type=int, help="threads, by default every processor")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that all runs")
+    parser.add_argument(
+        "--quick", action="store_true", help="tiny sizes, to check that the script runs"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     if sets:
         about = "these data sets and no others"
@@ -105,23 +107,25 @@ class Report:
         if self.args.json:
             option_values = {k: v for k, v in vars(self.args).items() if k != "json"}
             report = {"machine": summary(), "options": option_values, "tables": self.tables}
-            print(json.dumps(report, indent=1, default=_plain))
+            print(json.dumps(report, indent=1, default=_to_json_value))
 
 
 def table(rows: list[Row]) -> list[str]:
     """Return the lines of a plain text table: text to the left, numbers to the right."""
     if not rows:
         return []
-    heads = list(rows[0])
-    cells = [[_cell(row.get(head)) for head in heads] for row in rows]
-    widths = [max(len(line[k]) for line in [heads, *cells]) for k in range(len(heads))]
-    left = [all(isinstance(row.get(head), str | None) for row in rows) for head in heads]
+    headings = list(rows[0])
+    cells = [[_cell(row.get(heading)) for heading in headings] for row in rows]
+    widths = [max(len(line[k]) for line in [headings, *cells]) for k in range(len(headings))]
+    is_text = [
+        all(isinstance(row.get(heading), str | None) for row in rows) for heading in headings
+    ]
     return [
         "  ".join(
             cell.ljust(width) if is_left else cell.rjust(width)
-            for cell, width, is_left in zip(line, widths, left, strict=True)
+            for cell, width, is_left in zip(line, widths, is_text, strict=True)
         ).rstrip()
-        for line in [heads, *cells]
+        for line in [headings, *cells]
     ]
 
 
@@ -137,7 +141,7 @@ def _cell(value: Any) -> str:
     return str(value)
 
 
-def _plain(value: Any) -> Any:
+def _to_json_value(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else str(value)
 
 

@@ -112,7 +112,7 @@ class Run:
             "gradient": FreeIntercept(1.0 / curvature_bound),
             "newton": NewtonStep(curvature_bound, schedule.step(1), 1.0 / task.batch_rows),
         }
-        self.machine = DoublyStochastic(
+        self.trainer = DoublyStochastic(
             products,
             FeatureExpansion(2 * task.block_size, blocks.group_blocks, n_outputs),
             task.loss,
@@ -128,17 +128,17 @@ class Run:
     def step(self) -> None:
         """Take a step and add its time to the clock."""
         started = perf_counter()
-        first = self.machine.iteration * self.task.batch_rows
-        self.machine.step(*self.source.read(first, first + self.task.batch_rows))
+        first = self.trainer.iteration * self.task.batch_rows
+        self.trainer.step(*self.source.read(first, first + self.task.batch_rows))
         self.seconds += perf_counter() - started
 
     def measure(self) -> None:
         """Record loss, objective and error over the evaluated rows while the clock is stopped."""
-        f, task = self.machine.expansion, self.task
+        f, task = self.trainer.expansion, self.task
         targets = task.targets[task.evaluated]
         point: dict[str, float] = {
             "s": self.seconds,
-            "steps": self.machine.iteration,
+            "steps": self.trainer.iteration,
             "blocks": f.n_blocks,
         }
         functions = {
@@ -146,7 +146,7 @@ class Run:
             "last ": (f.weights(), f.constant),
         }
         for name, (weights, constant) in functions.items():
-            outputs = responses(self.machine, weights, task.X[task.evaluated]) + constant
+            outputs = responses(self.trainer, weights, task.X[task.evaluated]) + constant
             loss = float(task.loss.value(outputs, targets).sum()) / len(targets)
             norm = float(np.square(weights, dtype=np.float64).sum())
             point[f"{name}loss"] = loss
@@ -157,9 +157,9 @@ class Run:
         self.points.append(point)
 
 
-def responses(machine: DoublyStochastic, weights: NDArray[Any], X: NDArray[Any]) -> NDArray[Any]:
+def responses(trainer: DoublyStochastic, weights: NDArray[Any], X: NDArray[Any]) -> NDArray[Any]:
     """Return the outputs for rows with weights of all blocks, without the constant."""
-    f, products = machine.expansion, machine.products
+    f, products = trainer.expansion, trainer.products
     groups = split_into_groups(weights, f.block_columns * f.group_blocks)
     return products.responses(products.prepare(X), groups, f.n_blocks)
 

@@ -29,69 +29,73 @@ from gramless import AnomalyDetector
 from gramless.base.random import stream
 
 Array = NDArray[Any]
-N_USUAL, N_STRANGE, ALPHA = 2500, 75, 0.05
+N_INLIERS, N_OUTLIERS, ALPHA = 2500, 75, 0.05
 # Types of attacks with at most this many rows are the outliers of kddcup99.
 MAX_KDD = 1100
 
 
 def spread_evenly(d: int, rng: np.random.Generator, n: int, m: int) -> tuple[Array, Array]:
     centres = 3 * rng.normal(size=(5, d))
-    usual = centres[rng.integers(5, size=n)] + rng.normal(size=(n, d)) * rng.uniform(0.3, 1, (n, 1))
-    return usual, rng.uniform(usual.min(axis=0), usual.max(axis=0), size=(m, d))
+    inliers = centres[rng.integers(5, size=n)] + rng.normal(size=(n, d)) * rng.uniform(
+        0.3, 1, (n, 1)
+    )
+    return inliers, rng.uniform(inliers.min(axis=0), inliers.max(axis=0), size=(m, d))
 
 
 def local(d: int, rng: np.random.Generator, n: int, m: int) -> tuple[Array, Array]:
     """Return clusters of several widths; outliers are twice as far from their centre as inliers."""
     centres, widths = 4 * rng.normal(size=(4, d)), np.array([0.2, 0.5, 1.0, 2.0])
     cluster, outlier_cluster = rng.integers(4, size=n), rng.integers(4, size=m)
-    usual = centres[cluster] + rng.normal(size=(n, d)) * widths[cluster, None]
-    return usual, centres[outlier_cluster] + 2 * rng.normal(size=(m, d)) * widths[
+    inliers = centres[cluster] + rng.normal(size=(n, d)) * widths[cluster, None]
+    return inliers, centres[outlier_cluster] + 2 * rng.normal(size=(m, d)) * widths[
         outlier_cluster, None
     ]
 
 
 def irrelevant(d: int, rng: np.random.Generator, n: int, m: int) -> tuple[Array, Array]:
     """Return tables in which three inputs distinguish outliers and the others are noise."""
-    usual, strange = rng.normal(size=(n, d)), rng.normal(size=(m, d))
+    inliers, outliers = rng.normal(size=(n, d)), rng.normal(size=(m, d))
     centres = 3 * rng.normal(size=(3, 3))
-    usual[:, :3] = centres[rng.integers(3, size=n)] + 0.5 * rng.normal(size=(n, 3))
-    strange[:, :3] = rng.uniform(usual[:, :3].min(axis=0), usual[:, :3].max(axis=0), size=(m, 3))
-    return usual, strange
+    inliers[:, :3] = centres[rng.integers(3, size=n)] + 0.5 * rng.normal(size=(n, 3))
+    outliers[:, :3] = rng.uniform(
+        inliers[:, :3].min(axis=0), inliers[:, :3].max(axis=0), size=(m, 3)
+    )
+    return inliers, outliers
 
 
 def categories(d: int, rng: np.random.Generator, n: int, m: int) -> tuple[Array, Array]:
     """Return tables of half categories, of which the rare ones are more frequent in outliers."""
-    usual, strange = rng.normal(size=(n, d)), rng.normal(size=(m, d))
+    inliers, outliers = rng.normal(size=(n, d)), rng.normal(size=(m, d))
     shares = [0.5, 0.3, 0.15, 0.04, 0.01]
     for j in range(d // 2):
-        usual[:, j] = rng.choice(5, p=shares, size=n)
+        inliers[:, j] = rng.choice(5, p=shares, size=n)
         rare = rng.random(m) < 0.4
-        strange[:, j] = np.where(rare, rng.integers(3, 5, size=m), rng.choice(5, p=shares, size=m))
-    return usual, strange
+        outliers[:, j] = np.where(rare, rng.integers(3, 5, size=m), rng.choice(5, p=shares, size=m))
+    return inliers, outliers
 
 
 def heavy_tails(d: int, rng: np.random.Generator, n: int, m: int) -> tuple[Array, Array]:
     mixed = rng.normal(size=(d, d)) / np.sqrt(d)
-    usual, strange = (rng.standard_t(2, size=(k, d)) @ mixed for k in (n, m))
+    inliers, outliers = (rng.standard_t(2, size=(k, d)) @ mixed for k in (n, m))
     for j in rng.integers(d, size=(2, m)):
-        strange[np.arange(m), j] += rng.choice([-1, 1], size=m) * rng.uniform(5, 10, size=m)
-    return usual, strange
+        outliers[np.arange(m), j] += rng.choice([-1, 1], size=m) * rng.uniform(5, 10, size=m)
+    return inliers, outliers
 
 
 def correlated(d: int, rng: np.random.Generator, n: int, m: int) -> tuple[Array, Array]:
     """Return outliers whose inputs are each taken from a different row."""
     loads = rng.normal(size=(d, max(2, d // 4)))
-    usual, strange = (
+    inliers, outliers = (
         rng.normal(size=(k, loads.shape[1])) @ loads.T + 0.3 * rng.normal(size=(k, d))
         for k in (n, m)
     )
-    return usual, rng.permuted(strange, axis=0)
+    return inliers, rng.permuted(outliers, axis=0)
 
 
 def a_cluster(d: int, rng: np.random.Generator, n: int, m: int) -> tuple[Array, Array]:
     """Return outliers that are a dense cluster."""
-    strange = 0.3 * rng.normal(size=(m, d)) + 1.8 * rng.choice([-1, 1], size=d)
-    return rng.normal(size=(n, d)), strange
+    outliers = 0.3 * rng.normal(size=(m, d)) + 1.8 * rng.choice([-1, 1], size=d)
+    return rng.normal(size=(n, d)), outliers
 
 
 def skewed(d: int, rng: np.random.Generator, n: int, m: int) -> tuple[Array, Array]:
@@ -135,21 +139,25 @@ def mean_areas(name: str, tables: Any, jobs: int | None) -> Row:
 def tables_of_kind(kind: Any, seeds: range, sizes: tuple[int, ...]) -> Any:
     for seed in seeds:
         for n_inputs in sizes:
-            usual, strange = kind(
-                n_inputs, np.random.default_rng([seed, n_inputs]), N_USUAL, N_STRANGE
+            inliers, outliers = kind(
+                n_inputs, np.random.default_rng([seed, n_inputs]), N_INLIERS, N_OUTLIERS
             )
-            yield seed, np.concatenate([usual, strange]), np.repeat([0, 1], [N_USUAL, N_STRANGE])
+            yield (
+                seed,
+                np.concatenate([inliers, outliers]),
+                np.repeat([0, 1], [N_INLIERS, N_OUTLIERS]),
+            )
 
 
 def table_of_class(
-    X: Array, is_usual: Array, is_strange: Array, seed: int
+    X: Array, is_inlier: Array, is_outlier: Array, seed: int
 ) -> tuple[int, Array, Array]:
     """Return a table of rows of one class with a few rows of others."""
     rng = stream(seed, "anomalies of a class")
-    usual = rng.permutation(np.flatnonzero(is_usual))[:N_USUAL]
-    n_strange = max(1, len(usual) * N_STRANGE // N_USUAL)
-    strange = rng.permutation(np.flatnonzero(is_strange))[:n_strange]
-    rows, n = np.concatenate([usual, strange]), [len(usual), len(strange)]
+    inliers = rng.permutation(np.flatnonzero(is_inlier))[:N_INLIERS]
+    n_outliers = max(1, len(inliers) * N_OUTLIERS // N_INLIERS)
+    outliers = rng.permutation(np.flatnonzero(is_outlier))[:n_outliers]
+    rows, n = np.concatenate([inliers, outliers]), [len(inliers), len(outliers)]
     return seed, np.asarray(X[rows], np.float64), np.repeat([0, 1], n)
 
 
@@ -184,8 +192,8 @@ def tables_of_classes(X: Array, y: Array, seeds: range) -> list[tuple[int, Array
     classes, counts = np.unique(y, return_counts=True)
     tables = []
     for k, seed in enumerate(seeds):
-        usual = classes[counts.argmax() if len(classes) == 2 else 3 * k % len(classes)]
-        tables.append(table_of_class(X, y == usual, y != usual, seed))
+        inliers = classes[counts.argmax() if len(classes) == 2 else 3 * k % len(classes)]
+        tables.append(table_of_class(X, y == inliers, y != inliers, seed))
     return tables
 
 

@@ -85,13 +85,13 @@ def evaluate_table(name: str, args: Any) -> list[Row]:
         n_rows = min(len(y), args.neighbour_rows if method.startswith("scikit") else len(y))
         scores: list[tuple[float, float, float]] = []
         for seed in range(args.repeats):
-            machine = methods(len(np.unique(y)), seed, args.jobs)[method]
+            model = methods(len(np.unique(y)), seed, args.jobs)[method]
             started = perf_counter()
             try:
                 with warnings.catch_warnings():
                     # A disconnected graph of neighbours, or slow convergence.
                     warnings.simplefilter("ignore")
-                    labels = machine.fit(X[:n_rows]).labels_
+                    labels = model.fit(X[:n_rows]).labels_
             except ValueError as error:
                 print_progress(f"{name}, {method}: {error}")
                 break
@@ -152,8 +152,8 @@ def count_clusters(args: Any) -> list[Row]:
         for name, (X, y) in made_up_clusters(seed, n_rows).items():
             known: Row = {"rows": name, "true": len(np.unique(y)), "eigengap": "", "silhouette": ""}
             row = rows.setdefault(name, known)
-            machine = SpectralClustering("eigengap", random_state=seed, n_jobs=args.jobs).fit(X)
-            row["eigengap"] += f" {machine.n_clusters_}"
+            model = SpectralClustering("eigengap", random_state=seed, n_jobs=args.jobs).fit(X)
+            row["eigengap"] += f" {model.n_clusters_}"
             scaled = StandardScaler().fit_transform(X)[:1000]
             scores = {
                 m: silhouette_score(
@@ -177,7 +177,7 @@ def evaluate_with_noise(args: Any) -> list[Row]:
                 noise = stream(seed, "noise").standard_normal((n_rows, 6))
                 table = StandardScaler().fit_transform(np.hstack([X, noise]))
                 known = methods(len(np.unique(y)), seed, args.jobs)
-                machines = {
+                models = {
                     "spectral": known["spectral"],
                     "spectral, min_correlation=0": clone(known["spectral"]).set_params(
                         min_correlation=0
@@ -185,8 +185,8 @@ def evaluate_with_noise(args: Any) -> list[Row]:
                     "k-means": known["k-means"],
                     "scikit-learn spectral": known["scikit-learn spectral"],
                 }
-                for method, machine in machines.items():
-                    labels = machine.fit(table).labels_
+                for method, model in models.items():
+                    labels = model.fit(table).labels_
                     score = float(normalized_mutual_info_score(y, labels))
                     scores.setdefault(method, []).append(score)
             means = {method: float(np.mean(values)) for method, values in scores.items()}

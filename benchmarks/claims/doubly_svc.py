@@ -50,8 +50,8 @@ class BackgroundSVC:
 
 
 def predict(run: Run, X: np.ndarray) -> np.ndarray:
-    f = run.machine.expansion
-    outputs = responses(run.machine, f.averaged_weights(), X) + f.averaged_constant
+    f = run.trainer.expansion
+    outputs = responses(run.trainer, f.averaged_weights(), X) + f.averaged_constant
     return outputs.argmax(axis=1)
 
 

@@ -83,7 +83,9 @@ def options(about: str | None, quick: dict[str, int], **sizes: int) -> argparse.
     for name, default in sizes.items():
         parser.add_argument(f"--{name}", type=int, help=f"default {default:,}")
     parser.add_argument("--repeats", type=int, help="default 15")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that all runs")
+    parser.add_argument(
+        "--quick", action="store_true", help="tiny sizes, to check that the script runs"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     args = parser.parse_args()
     defaults = {**sizes, "repeats": 15, **({**quick, "repeats": 2} if args.quick else {})}
