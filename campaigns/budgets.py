@@ -23,9 +23,9 @@ from gramless.solvers.objective import Problem
 from gramless.solvers.random_descent import ParallelRandomDescent
 
 PROMISE = (
-    "a parameter, a width or a number of classes, however large, is refused within a second of the "
-    "processor (ten of millions of columns), or done within two minutes and the memory that may be "
-    "used"
+    "with any parameter, number of columns or number of classes, however large, a fit raises an "
+    "error within a second of processor time (ten seconds with millions of columns), or ends "
+    "within two minutes and the memory limit"
 )
 SHORT = 60
 SECONDS = 120.0

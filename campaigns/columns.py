@@ -23,8 +23,8 @@ from gramless.base.errors import InputError
 from gramless.datasets import read_table
 
 PROMISE = (
-    "a column of new rows whose type or form differs from that of the fit gives the right "
-    "predictions, an error that names the column and both types, or a warning that names the column"
+    "if a column of new rows has another type or form than in the fit, the predictions are right, "
+    "or an error names the column and both types, or a warning names the column"
 )
 SECONDS = 60.0
 MEMORY = 2 << 30

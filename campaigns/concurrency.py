@@ -22,7 +22,7 @@ from gramless import (
     RandomFourier,
 )
 
-PROMISE = "Fits of any kinds, in four threads at once, end and give the same bits as each alone."
+PROMISE = "Fits of any kinds in four threads end, and give the same bits as each of them alone."
 FULL, SHORT = 200, 3
 SECONDS = 300.0
 MEMORY = 4 << 30

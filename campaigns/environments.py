@@ -15,9 +15,9 @@ from campaigns.virtual import FOLDER, environment
 from harness.process import ROOT
 
 PROMISE = (
-    "gramless works with the lowest and the newest versions of what it needs, without AVX-512 or "
-    "any extension, on a read-only file system, without a home folder; models saved elsewhere "
-    "predict the same"
+    "gramless works with the lowest and the newest versions of its requirements, without AVX-512 "
+    "or any extension, on a read-only file system, without a home folder; models saved in another "
+    "environment predict the same"
 )
 CASES = ("avx2", "read_only", "no_home", "lowest", "newest", "generic")
 FULL, SHORT = len(CASES), 4

@@ -42,7 +42,7 @@ class Cases:
 
     def run(self, number: int, seconds: float) -> Outcome:
         """Run one case; a worker that dies or does not answer in time is replaced."""
-        worker = self._started()
+        worker = self._ready_worker()
         start = time.monotonic()
         worker.send(str(number))
         kind = ""
@@ -63,7 +63,7 @@ class Cases:
             self._worker.end()
             self._worker = None
 
-    def _started(self) -> Worker:
+    def _ready_worker(self) -> Worker:
         if self._worker is None:
             self._worker = worker = Worker(self._command, self._variables)
             try:
@@ -81,7 +81,7 @@ def load(campaign: str) -> ModuleType:
 
 
 def run(campaign: str, numbers: range | list[int], seed: int, n_workers: int) -> Iterator[Outcome]:
-    """Yield outcomes of cases as they come, from ``n_workers`` processes per environment."""
+    """Yield outcomes as cases end, from ``n_workers`` processes per environment."""
     module = load(campaign)
     environments: dict[str, dict[str, str]] = module.ENVIRONMENTS
     waiting: queue.Queue[int] = queue.Queue()
@@ -89,7 +89,7 @@ def run(campaign: str, numbers: range | list[int], seed: int, n_workers: int) ->
         waiting.put(number)
     outcomes: queue.Queue[Outcome | Exception | None] = queue.Queue()
 
-    def work(shift: int) -> None:
+    def work() -> None:
         names = list(environments)
         workers: dict[str, Cases] = {}
         try:
@@ -107,8 +107,8 @@ def run(campaign: str, numbers: range | list[int], seed: int, n_workers: int) ->
             for worker in workers.values():
                 worker.stop()
 
-    for k in range(n_workers):
-        threading.Thread(target=work, args=(k,), daemon=True).start()
+    for _ in range(n_workers):
+        threading.Thread(target=work, daemon=True).start()
     running = n_workers
     while running:
         outcome = outcomes.get()

@@ -32,8 +32,8 @@ from gramless.streaming.sources import ArraySource, IteratorSource
 from gramless.streaming.temporary import temporary_folder
 
 PROMISE = (
-    "What a killed process leaves is whole: a run goes on to the same bits, over the same rows "
-    "only; a model file is the old one or the new one; shuffled rows are found again or removed."
+    "The files of a killed process stay intact: a run resumes to the same bits, but only over the "
+    "same rows; a model file is the old or the new one; shuffled rows are reused or removed."
 )
 FULL, SHORT = 120, 12
 SECONDS, MEMORY = 120.0, 1 << 30
@@ -50,28 +50,29 @@ STRATEGIES = ("checking", "uniform", "grow")
 def prepare(seed: int) -> None:
     """Compile the loops before any process is killed."""
     with tempfile.TemporaryDirectory() as folder:
-        whole_run("csv", "checking", Path(folder))
+        uninterrupted_run("csv", "checking", Path(folder))
     models()
 
 
 def check(number: int, seed: int) -> str:
     rng = np.random.default_rng([seed, number])
-    turn, place = divmod(number, 12)
+    # In each round of 12 cases, 8 kill runs, 2 kill a save and a shuffle, and 2 change sources.
+    round_number, position = divmod(number, 12)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "temporary").mkdir()
-        before, tempfile.tempdir = tempfile.tempdir, str(folder / "temporary")
+        previous_folder, tempfile.tempdir = tempfile.tempdir, str(folder / "temporary")
         try:
-            if place < 8:
-                return kill_run(KINDS[place], STRATEGIES[turn % 3], folder, rng)
-            if place == 8:
+            if position < 8:
+                return kill_run(KINDS[position], STRATEGIES[round_number % 3], folder, rng)
+            if position == 8:
                 return kill_save(folder, rng)
-            if place == 9:
-                return kill_shuffle(folder, rng, kept=turn % 2 == 0)
-            k = 2 * turn + place - 10
-            return change_source(KINDS[k % 8], CHANGES[k % 5], folder, rng)
+            if position == 9:
+                return kill_shuffle(folder, rng, kept=round_number % 2 == 0)
+            combination = 2 * round_number + position - 10
+            return change_source(KINDS[combination % 8], CHANGES[combination % 5], folder, rng)
         finally:
-            tempfile.tempdir = before
+            tempfile.tempdir = previous_folder
 
 
 class Child:
@@ -123,9 +124,9 @@ def in_child(folder: Path, work: Callable[[], Any]) -> Any:
     This process must not read text files itself: polars reads them in threads, and processes forked
     afterwards hang when they read one.
     """
-    place = folder / "result"
-    Child(lambda _: place.write_bytes(pickle.dumps(work()))).finish()
-    return pickle.loads(place.read_bytes())
+    result_file = folder / "result"
+    Child(lambda _: result_file.write_bytes(pickle.dumps(work()))).finish()
+    return pickle.loads(result_file.read_bytes())
 
 
 # Runs.
@@ -152,21 +153,23 @@ def resume(
     return model.fit_stream(source(kind, folder), callback=callback)
 
 
-_whole: dict[tuple[str, str], Any] = {}
+_uninterrupted: dict[tuple[str, str], Any] = {}
 
 
-def whole_run(kind: str, strategy: str, folder: Path) -> Any:
+def uninterrupted_run(kind: str, strategy: str, folder: Path) -> Any:
     """Return the model of an uninterrupted run."""
-    if (kind, strategy) not in _whole:
-        place = folder / "whole"
-        place.mkdir()
-        write(kind, place, *original(kind))
-        _whole[kind, strategy] = in_child(place, lambda: resume(kind, strategy, place, 1e9, 1))
-    return _whole[kind, strategy]
+    if (kind, strategy) not in _uninterrupted:
+        whole_folder = folder / "whole"
+        whole_folder.mkdir()
+        write(kind, whole_folder, *original(kind))
+        _uninterrupted[kind, strategy] = in_child(
+            whole_folder, lambda: resume(kind, strategy, whole_folder, 1e9, 1)
+        )
+    return _uninterrupted[kind, strategy]
 
 
 def kill_run(kind: str, strategy: str, folder: Path, rng: np.random.Generator) -> str:
-    expected = whole_run(kind, strategy, folder)
+    expected = uninterrupted_run(kind, strategy, folder)
     write(kind, folder, *original(kind))
     begin_and_kill(kind, strategy, folder, rng)
     n_kills = 1
@@ -214,7 +217,7 @@ def check_temporary_folders(folder: Path) -> None:
 
 
 def change_source(kind: str, change: str, folder: Path, rng: np.random.Generator) -> str:
-    expected = whole_run(kind, "checking", folder)
+    expected = uninterrupted_run(kind, "checking", folder)
     write(kind, folder, *original(kind))
     begin_and_kill(kind, "checking", folder, rng)
     held_out = in_child(folder, lambda: source(kind, folder).held_out()[0])
@@ -338,10 +341,10 @@ def models() -> tuple[KernelRegressor, KernelRegressor]:
 
 
 def kill_save(folder: Path, rng: np.random.Generator) -> str:
-    path, whole = folder / "model", []
+    path, saved_files = folder / "model", []
     for model in models():
         save(model, path)
-        whole.append(path.read_bytes())
+        saved_files.append(path.read_bytes())
 
     def save_by_turns(after: Callable[..., None]) -> None:
         for k in range(2000):
@@ -354,7 +357,7 @@ def kill_save(folder: Path, rng: np.random.Generator) -> str:
         child.reach(int(rng.integers(1, 4)))
         time.sleep(rng.uniform(0.0, 0.03))
         assert child.kill()
-        assert path.read_bytes() in whole, "a part of a model is in its place"
+        assert path.read_bytes() in saved_files, "a part of a model is in its place"
         load(path)
     return f"model file whole after {n_kills} kills"
 

@@ -22,9 +22,9 @@ from harness.memory import peak_memory, reset_peak
 from harness.process import ROOT
 
 PROMISE = (
-    "a model file, whatever it holds, is refused by a ModelFileError or gives a model that "
-    "predicts or says why not; loading takes at most 5 s and, beyond 48 MB, 4 times its size; "
-    "PortableModel reads it or answers by a ValueError that names the file"
+    "loading a model file with any content raises ModelFileError, or gives a model that predicts "
+    "or raises an error of gramless; loading takes at most 5 s and 4 times the file size + 48 MB; "
+    "PortableModel reads it or raises a ValueError that names the file"
 )
 FULL, SHORT = 20_000, 160
 SECONDS = 120.0

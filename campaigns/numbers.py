@@ -16,7 +16,7 @@ from gramless.base.errors import GramlessError
 
 PROMISE = (
     "numbers of any size, type, order and stride, any weights and 0 to 3 rows give finite "
-    "predictions or an error that says what is wrong, within ten seconds"
+    "predictions or a clear error, within ten seconds"
 )
 FULL, SHORT = 420, 24
 SECONDS, MEMORY = 10.0, 2 << 30

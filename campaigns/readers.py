@@ -23,8 +23,8 @@ from gramless.base.notation import MISSING_WORDS
 from gramless.datasets import ReadLimits, Table, open_chunks, read_table
 
 PROMISE = (
-    "Whatever a data file holds, reading it ends in DataFileError or in the table that another "
-    "reading of the same bytes gives, whole and in chunks, in seconds and within 2 GB."
+    "Reading a data file with any content raises DataFileError, or gives the same table as another "
+    "parser of the same bytes, whole and in chunks, in seconds and within 2 GB."
 )
 FULL = 5000
 SHORT = 300

@@ -21,8 +21,8 @@ from gramless.streaming.principal_components import Projection
 from gramless.uncertainty.calibration import Calibration
 
 PROMISE = (
-    "a fitted model, and every map and part that can be reached from it, refuses rows of another "
-    "width by an InputError"
+    "a fitted model, and every part that can be reached from it, raises InputError for rows with "
+    "another number of columns"
 )
 _METHODS = (
     *("transform", "feature_matrix", "rows_matrix", "compute", "gradients", "predict"),

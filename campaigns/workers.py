@@ -20,8 +20,8 @@ from gramless.distributed import DaskKernelClassifier, DaskKernelRegressor
 from gramless.distributed.partitions import Sizes
 
 PROMISE = (
-    "A fit on a cluster ends, with the bits of one that nobody disturbed, whichever workers are "
-    "killed and whenever, as long as one lives."
+    "A fit on a cluster ends with the same bits as an undisturbed fit, whichever workers are "
+    "killed at any time, as long as one is alive."
 )
 FULL, SHORT = 25, 2
 SECONDS, MEMORY = 300.0, 2 << 30
