@@ -1,9 +1,10 @@
-"""What AutoGluon does with a model of its own interface, for tests where it is not installed.
+"""A stand-in for AutoGluon's ``AbstractModel``, for tests without AutoGluon.
 
-The steps of ``autogluon.core.models.AbstractModel`` 1.6 in their order, with the same names and
-arguments: parameters of the user over defaults, then the seed; columns of types that the model
-takes, constant ones dropped; labels as numbers from 0 on; probabilities of two classes as those
-of the second; float32 answers; one file a model.
+It follows the steps of ``autogluon.core.models.AbstractModel`` 1.6, with the same names and
+arguments. Hyperparameters of the user replace defaults, and the seed is set if neither has it.
+Columns of types that the model does not support are dropped, and so are constant ones. Labels are
+numbered from 0, predictions are float32, and two classes have only the probability of the second. A
+model is saved in one file.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class AbstractModel:
         verbosity: int = 0,
         **kwargs: Any,
     ) -> AbstractModel:
-        begun = time.time()
+        start = time.time()
         allowed = self.supported_problem_types()
         assert allowed is None or self.problem_type in allowed
         self.num_classes = num_classes
@@ -72,9 +73,9 @@ class AbstractModel:
         assert self.features, "no valid features"
         self.memory = self._estimate_memory_usage(X=X, y=y, num_cpus=num_cpus, **kwargs)
         if time_limit is not None:
-            time_limit -= time.time() - begun
-        given = {"time_limit": time_limit, "num_cpus": num_cpus, "num_gpus": num_gpus}
-        out = self._fit(X=X, y=y, verbosity=verbosity, **given, **kwargs)
+            time_limit -= time.time() - start
+        limits = {"time_limit": time_limit, "num_cpus": num_cpus, "num_gpus": num_gpus}
+        out = self._fit(X=X, y=y, verbosity=verbosity, **limits, **kwargs)
         return self if out is None else out
 
     def preprocess(self, X: pd.DataFrame, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Every peer solves the problem that ours does: alphas are translated exactly."""
+"""Check that every peer solves the same problem as our solver, with the same alphas."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gramless.losses import Logistic, Loss, Squared, SquaredHinge
 
 LOSSES = (Squared(), Logistic(), SquaredHinge())
 
-# skglm compiles for some seconds.
+# skglm takes seconds to compile.
 pytestmark = pytest.mark.slow
 
 
@@ -32,7 +32,7 @@ def peers() -> ModuleType:
 def test_all_reach_the_same_objective(paths: ModuleType, peers: ModuleType, loss: Loss) -> None:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(200, 3))
-    # The first label is -1: liblinear numbers its classes by it.
+    # The first label is -1, and liblinear's weights refer to the first label.
     y = np.where(X[:, 0] * X[:, 1] > X[0, 0] * X[0, 1], 1, -1)
     data = paths.formats(X, y, 16, n_jobs=1)
     largest = paths.largest_alpha(data.matrix, data.targets, loss)

@@ -1,4 +1,4 @@
-"""Every benchmark runs on generated data of tiny sizes."""
+"""Run every benchmark on tiny generated data."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def made_up_split(n_columns: int, n_classes: int) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder of small tables under the names of known ones."""
+    """Return a folder of small tables with the names of known ones."""
     where = tmp_path_factory.mktemp("tables")
     split = made_up_split(5, 2)
     np.savez(where / "ijcnn1.npz", **split)
@@ -54,14 +54,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where
 
 
+# These scripts use one thread and have no option --jobs.
 SERIAL = ("micro/trig.py", "micro/hadamard.py", "micro/normals.py", "micro/warp.py")
-"""Loops in one thread, whatever is asked for."""
 
 
 def run(script: str, *arguments: str) -> str:
     jobs = () if script in SERIAL else ("--jobs", "1")
     command = [sys.executable, str(BENCHMARKS / script), "--quick", *jobs, *arguments]
-    # A shared machine has few processors: libraries with threads of their own get one.
+    # A shared machine has few processors, so that libraries with threads use one.
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -131,7 +131,7 @@ def test_time_budget_reports_worst_ratio(folder: Path) -> None:
     assert worst[0]["wall / budget"] == max(row["wall / budget"] for row in rows)
 
 
-# Half a dozen processes load the library.
+# The test takes long because six processes load the library.
 @pytest.mark.timeout(300)
 def test_fits_on_workers_match_local_fit(folder: Path) -> None:
     fits, model = tables("claims/clusters.py", folder).values()

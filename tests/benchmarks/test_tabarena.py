@@ -1,4 +1,4 @@
-"""The model of TabArena, driven as AutoGluon drives it; by AutoGluon itself where it is there."""
+"""Use the model for TabArena as AutoGluon does, and with AutoGluon itself if it is installed."""
 
 from __future__ import annotations
 
