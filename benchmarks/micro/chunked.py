@@ -2,10 +2,10 @@
 
 A unit is a number of the matrix, times the columns of the operand; for Gram matrices a
 multiplication, of which there are half as many as in a product of two different matrices. NumPy
-multiplies float32 with float32, in as many threads as there are jobs; the sums of matrices of slabs
-are float64. Computed matrices copy their rows from an array, the cheapest features there can be,
-and store nothing: the difference to the product is the cost of passing them through. The limit of
-Gram matrices is a product of two square float32 arrays.
+multiplies float32 with float32, in ``--jobs`` threads; our matrices have float64 sums. Computed
+matrices copy their rows from an array, the cheapest possible features, and store nothing: the
+difference to the product is the cost of passing them through. The limit of Gram matrices is a
+product of two square float32 arrays.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Direct solutions and descent over columns: Gram matrices, their factors, and sweeps over them.
 
-A unit of a Gram matrix or a factor is a multiplication with its addition, of one half of the
-symmetric matrix; the limit is the rate of a large product of two matrices of that precision, by
+A unit of a Gram matrix or a factor is a multiplication with its addition, for one half of the
+symmetric matrix. The limit is the rate of a large product of two matrices of that precision, by
 BLAS, with as many threads. A unit of a sweep is an entry of the Gram matrix: if all weights move,
-each is read once, and if none moves, only the diagonal. The peer of a Gram matrix is NumPy's
-``Z.T @ Z``, which keeps float32 sums; that of a sweep NumPy's ``G @ w``.
+each is read once, and if none moves, only the diagonal. The peer of a Gram matrix is NumPy's ``Z.T
+@ Z``, whose sums are float32 for float32 matrices; that of a sweep is NumPy's ``G @ w``.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
 A unit is a non-zero, times the columns of the operand. Bytes are those that must move at least
 once: the codes (or SciPy's values and indices), the operand and the result. Codes are uniform over
-the bins, the hardest case for the caches.
+the bins, the worst case for the caches.
 
-``count_shared`` counts the bins that any two of a few rows share: a unit is a comparison of two
-codes. It is bound by comparing, not by memory. SciPy's product only meets bins that are shared;
-with uniform codes these are few, far fewer than in real tables.
+``count_shared_bins`` counts the bins that any two of a few rows share: a unit is a comparison of
+two codes. It is bound by comparisons, not by memory. SciPy's product only visits shared bins; with
+uniform codes there are far fewer of them than in real tables.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def sample_cases(matrix: BinnedMatrix) -> list[Case]:
     return [
         add(scipy_name, lambda: (csr @ transposed).toarray(), stored, None),
         add(
-            "count_shared",
+            "count_shared_bins",
             lambda: loops.count_shared_bins(codes, 0, n_rows, counts),
             codes.nbytes,
             scipy_name,

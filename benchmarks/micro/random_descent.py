@@ -1,10 +1,10 @@
 """Steps along random coordinates, by the number of non-zeros that they touch.
 
-A unit is a non-zero of a drawn column. Its value and its row number must be read, 12 bytes, and
-once more where the step is not zero; columns are drawn at random, so that memory is waited for
-rather than streamed. ``shared_steps`` adds atomically and runs in one thread here: what the atomic
-additions cost is the difference to ``simultaneous_steps``. The peer is SciPy's product with all
-columns, which reads the same numbers in order.
+A unit is a non-zero of a drawn column. Its value and its row index must be read, 12 bytes, and once
+more if the step is not zero. Columns are drawn at random, so that the time is bound by the latency
+of memory and not by its bandwidth. ``shared_steps`` adds atomically and runs in one thread here;
+its difference to ``simultaneous_steps`` is the cost of atomic additions. The peer is SciPy's
+product with all columns, which reads the same numbers in order.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def draw_columns(args: argparse.Namespace) -> sp.csc_array:
 
 
 class Descent:
-    """The state of a run that begins anew at every call, so that calls do the same work."""
+    """The state of a run; every call starts from zero, so that calls do the same work."""
 
     def __init__(self, matrix: sp.csc_array, loss: tuple[int, float, float], l1: float) -> None:
         rng = np.random.default_rng(1)
@@ -73,7 +73,7 @@ class Descent:
 
 
 def all_cases(matrix: sp.csc_array) -> list[Case]:
-    """Make both loops for two losses, where every step moves a weight and where few do."""
+    """Return both loops for two losses, with penalties so that all or few steps move a weight."""
     v, peer = np.ones(matrix.shape[0]), "scipy Z.T @ v"
     transposed = matrix.T
     cases: list[Case] = []

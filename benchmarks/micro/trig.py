@@ -73,8 +73,8 @@ def make_cases(tile: Tile, inputs: list[int]) -> list[Case]:
     size, label = tile.dtype.itemsize, tile.dtype.name
     cases = []
     for name, loop, functions in (
-        ("paired", trig.write_cosines_and_sines, (np.cos, np.sin)),
-        ("cosines", trig.write_cosines, (np.cos,)),
+        ("write_cosines_and_sines", trig.write_cosines_and_sines, (np.cos, np.sin)),
+        ("write_cosines", trig.write_cosines, (np.cos,)),
     ):
         moved = size * (1 + len(functions)) * tile.units
         peer = f"numpy {', '.join(f.__name__ for f in functions)} {label}"
