@@ -1,1 +1,1 @@
-"""The papers' tables and figures, run again: what they measured, what we do, side by side."""
+"""Reproduction of the papers' tables and figures, with comparisons of their numbers and ours."""

@@ -1,4 +1,4 @@
-"""``python -m studies``: the figures and tables of the papers, run again."""
+"""``python -m studies``: reproduce the figures and tables of the papers."""
 
 from __future__ import annotations
 
@@ -99,17 +99,17 @@ def paper(
     """
     with open_report(as_json, debug) as report:
         if name is None:
-            _list(report)
+            _list_studies(report)
         else:
-            chosen = _chosen(name, figure, table, study)
-            _run(report, chosen, 60.0 * budget, data_dir, out, again)
+            selected = _select_studies(name, figure, table, study)
+            _run(report, selected, 60.0 * budget, data_dir, out, again)
 
 
-def _list(report: Report) -> None:
+def _list_studies(report: Report) -> None:
     from studies.catalogue import PAPERS, studies
     from studies.results import command
 
-    found = {paper: studies(paper) for paper in PAPERS}
+    by_paper = {paper: studies(paper) for paper in PAPERS}
     document = {
         "papers": [
             {
@@ -117,7 +117,7 @@ def _list(report: Report) -> None:
                 "title": title,
                 "studies": [
                     {"name": one.name, "title": one.title, "minutes": one.minutes}
-                    for one in found[paper]
+                    for one in by_paper[paper]
                 ],
             }
             for paper, title in PAPERS.items()
@@ -125,35 +125,37 @@ def _list(report: Report) -> None:
     }
     tables = []
     for paper, title in PAPERS.items():
-        rows = [[one.name, command(one), f"{one.minutes:g}", one.title] for one in found[paper]]
-        shown = titled_table(f"{paper}: {title}", ["study", "command", "minutes", "what"], rows)
-        for column in shown.columns[1:]:
+        rows = [[one.name, command(one), f"{one.minutes:g}", one.title] for one in by_paper[paper]]
+        table = titled_table(f"{paper}: {title}", ["study", "command", "minutes", "what"], rows)
+        for column in table.columns[1:]:
             column.justify = "left"
-        tables.append(shown)
+        tables.append(table)
     report.print_result(document, *tables)
 
 
-def _chosen(paper: str, figures: str | None, tables: str | None, others: str | None) -> list[Study]:
-    """Return the studies that are asked for, all of the paper where none is named."""
+def _select_studies(
+    paper: str, figures: str | None, tables: str | None, others: str | None
+) -> list[Study]:
+    """Return the named studies of a paper, or all of them if none is named."""
     from studies.catalogue import PAPERS, studies
 
     papers = list(PAPERS) if paper == _ALL else [paper]
     known = [study for one in papers for study in studies(one)]
-    asked = [
+    requested = [
         *(f"figure-{name}" for name in split_names(figures, "--figure")),
         *(f"table-{name}" for name in split_names(tables, "--table")),
         *split_names(others, "--study"),
     ]
     available = list(dict.fromkeys(study.name for study in known))
-    for name in asked:
+    for name in requested:
         if name not in available:
             raise InputError(f"{paper} has no study {name!r}; it has {', '.join(available)}.")
-    return [study for study in known if not asked or study.name in asked]
+    return [study for study in known if not requested or study.name in requested]
 
 
 def _run(
     report: Report,
-    chosen: list[Study],
+    selected: list[Study],
     budget: float,
     data_dir: Path | None,
     out: Path,
@@ -166,21 +168,21 @@ def _run(
 
     out.mkdir(parents=True, exist_ok=True)
     store = Store(out / "records")
-    known = set() if again else runner.known_keys(chosen, store)
-    todo = runner.plan(chosen, known, budget, runner.absent_sets(data_dir))
+    known = set() if again else runner.known_keys(selected, store)
+    todo = runner.plan(selected, known, budget, runner.absence_check(data_dir))
     if todo.absent:
-        _tell_absent(report, todo, data_dir)
+        _report_absent(report, todo, data_dir)
     progress = _Progress(report, todo)
-    with report.time_stage("run"), progress.shown():
-        left = runner.run(
-            todo, store, budget, data_dir, watch=progress.after, started=progress.begin
+    with report.time_stage("run"), progress.display():
+        skipped = runner.run(
+            todo, store, budget, data_dir, on_end=progress.on_end, on_start=progress.on_start
         )
     with report.stage("draw", "drawing"):
-        page = _write(chosen, store, out)
+        page = _write(selected, store, out)
     document = {
         "known": todo.n_settled,
         "ended": dict(progress.counts),
-        "left": [_told(job) for job in left],
+        "left": [_describe(job) for job in skipped],
         "beyond": len(todo.beyond),
         "absent": {name: len(jobs) for name, jobs in todo.absent.items()},
         "report": page,
@@ -188,18 +190,24 @@ def _run(
         "seconds": report.seconds,
         "commit": commit(),
     }
-    compared = mark_repeated(
+    comparisons = mark_repeated(
         comparison
-        for one in chosen
+        for one in selected
         for comparison in one.comparisons(runner.records_to_show(one, store))
     )
-    sentence = headline(compared)
+    sentence = headline(comparisons)
     document["headline"] = sentence
-    report.print_result(document, facts_table({**_ended(document), "headline": sentence}))
+    report.print_result(document, facts_table({**_summary(document), "headline": sentence}))
 
 
-def _tell_absent(report: Report, todo: Plan, data_dir: Path | None) -> None:
-    """Say which data sets are not there and where they are to be had; give up if none is."""
+def _report_absent(report: Report, todo: Plan, data_dir: Path | None) -> None:
+    """Print which data sets are missing and how to get them.
+
+    Raises
+    ------
+    InputError
+        If no job can be run and none was run before.
+    """
     from harness.data_sets import data_folder
     from harness.known_sets import KNOWN
 
@@ -220,13 +228,13 @@ def _tell_absent(report: Report, todo: Plan, data_dir: Path | None) -> None:
     report.log(line)
 
 
-def _write(chosen: Sequence[Study], store: Store, out: Path) -> Path:
-    """Write the report of all studies of these papers that have records, and return its page."""
+def _write(selected: Sequence[Study], store: Store, out: Path) -> Path:
+    """Write the report, including earlier records of other studies, and return its index page."""
     from studies.catalogue import PAPERS, studies
     from studies.report import write_report
     from studies.runner import records_to_show
 
-    asked = {study.key for study in chosen}
+    selected_keys = {study.key for study in selected}
     known = [
         study
         for name in PAPERS
@@ -234,37 +242,36 @@ def _write(chosen: Sequence[Study], store: Store, out: Path) -> Path:
         for study in studies(name)
     ]
     records = {study.key: records_to_show(study, store) for study in known}
-    shown = [study for study in known if study.key in asked or records[study.key]]
-    return write_report(shown, records, out)
+    reported = [study for study in known if study.key in selected_keys or records[study.key]]
+    return write_report(reported, records, out)
 
 
-def _ended(document: dict[str, Any]) -> dict[str, Any]:
+def _summary(document: dict[str, Any]) -> dict[str, Any]:
     ended = [f"{count} {status}" for status, count in document["ended"].items()]
     left = document["left"]
-    few = "; ".join(left[:3]) + ("; ..." if len(left) > 3 else "")
+    first_left = "; ".join(left[:3]) + ("; ..." if len(left) > 3 else "")
     return {
         "fits": ", ".join([f"{document['known']} known before", *ended]),
         "beyond the studies' budgets": document["beyond"] or None,
-        "left for want of time": f"{len(left)}: {few}" if left else None,
+        "left for want of time": f"{len(left)}: {first_left}" if left else None,
         "records": document["records"],
         "report": document["report"],
     }
 
 
-def _told(job: Job) -> str:
-    """Return a job in a few words."""
+def _describe(job: Job) -> str:
     options = "".join(f" {name}={value}" for name, value in job.options.items())
     rows = "" if job.n_train is None else f", {job.n_train:,} rows"
     return f"{job.study}: {job.method}{options} on {job.data}{rows}"
 
 
 class _Progress:
-    """Shows the fits: a bar on a terminal, a line each elsewhere.
+    """Displays the progress: a bar on a terminal, otherwise a line per job.
 
     Attributes
     ----------
     counts : Counter of str
-        How many ended how.
+        Number of ended jobs by status.
     """
 
     def __init__(self, report: Report, todo: Plan) -> None:
@@ -285,29 +292,27 @@ class _Progress:
         self._task = self._bar.add_task("", total=self._total)
 
     @contextlib.contextmanager
-    def shown(self) -> Iterator[None]:
-        """Show the bar on a terminal, while it lasts."""
+    def display(self) -> Iterator[None]:
+        """Display the bar inside the block if the output is a terminal."""
         if not self._has_bar:
             yield
             return
         with self._bar:
             yield
 
-    def begin(self, job: Job) -> None:
-        """Take note of a job that begins."""
+    def on_start(self, job: Job) -> None:
         self._bar.update(self._task, description=f"{job.study}: {job.method} on {job.data}")
 
-    def after(self, finished: Finished) -> None:
-        """Take note of a job that has ended."""
+    def on_end(self, finished: Finished) -> None:
         last = finished.records[-1]
         self.counts[last["status"]] += 1
         self._bar.update(self._task, completed=finished.n_ended)
         if last["status"] != "done":
-            self._report.log(f"{_told(finished.job)}: {last['status']}, {last['reason']}")
+            self._report.log(f"{_describe(finished.job)}: {last['status']}, {last['reason']}")
         elif not self._has_bar:
-            place = f"{finished.n_ended} of {finished.n_jobs}"
-            left = f"about {format_duration(finished.left)} left"
-            self._report.log(f"{place}: {_told(finished.job)}: {last['wall']:.1f} s; {left}")
+            count = f"{finished.n_ended} of {finished.n_jobs}"
+            left = f"about {format_duration(finished.seconds_left)} left"
+            self._report.log(f"{count}: {_describe(finished.job)}: {last['wall']:.1f} s; {left}")
 
 
 if __name__ == "__main__":

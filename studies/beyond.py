@@ -1,4 +1,4 @@
-"""Beyond the papers: boosted trees and this package's defaults on every set of each paper."""
+"""Comparisons beyond the papers: boosted trees and our defaults on each paper's data sets."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from studies.study import Job, Line, Panel, Record, Study, TableOf
 OURS, LIGHTGBM, HISTOGRAMS = "gramless defaults", "LightGBM", "HistGradientBoosting"
 METHODS = (OURS, LIGHTGBM, HISTOGRAMS)
 PEERS = METHODS[1:]
-_MOST_TEST_ROWS = 50_000
-_START = 2.5
-_TIE = 0.01
-"""Errors that differ by no more, of the smaller one, are as good as each other."""
+_MAX_TEST_ROWS = 50_000
+_START_SECONDS = 2.5  # starting the process and loading the data
+_TIE = 0.01  # Errors within 1 % of the smaller one count as equal.
 
-
-TABLES = {
+# Expected seconds of the fits of METHODS, by data set.
+_FIT_SECONDS = {
     "cpu_act": (4.0, 1.5, 2.0),
     "house_16H": (5.0, 1.5, 2.0),
     "a9a": (7.0, 1.5, 3.0),
@@ -32,7 +31,7 @@ TABLES = {
     "cod-rna": (12.0, 2.0, 3.0),
     "cifar10_pca100": (20.0, 60.0, 150.0),
 }
-"""Seconds that each method's fit is expected to take, by data set."""
+# The available data sets of each paper, or those that replace them.
 SETS = {
     "rr07": ("cpu_act", "house_16H", "a9a", "covtype_1vs2_169k", "kddcup99_10pct"),
     "rb16": (
@@ -46,30 +45,27 @@ SETS = {
     ),
     "dsg16": ("cifar10_pca100", "mnist"),
 }
-"""By paper, those here that are the paper's or stand in for them."""
-
-
 _MINUTES = {"rr07": 4.0, "rb16": 12.0, "dsg16": 11.0}
 
 
 def jobs(paper: str) -> list[Job]:
-    """Return every method on every set of a paper."""
+    """Return a job for every data set of a paper and every method."""
     return [
         Job(
             f"{paper}/beyond",
             data,
             method,
-            n_test=_MOST_TEST_ROWS,
-            seconds=_START + seconds,
+            n_test=_MAX_TEST_ROWS,
+            seconds=_START_SECONDS + seconds,
         )
         for data in SETS[paper]
-        for method, seconds in zip(METHODS, TABLES[data], strict=True)
+        for method, seconds in zip(METHODS, _FIT_SECONDS[data], strict=True)
     ]
 
 
 def panels(paper: str, records: list[Record]) -> list[Panel]:
-    """Return a picture of each set: test error by time of the fit, a point a method."""
-    found = []
+    """Return one panel per data set: the test error and training time of each method."""
+    panels = []
     for data in SETS[paper]:
         lines, task = [], ""
         for method in METHODS:
@@ -78,25 +74,25 @@ def panels(paper: str, records: list[Record]) -> list[Panel]:
                 task = record["task"]
                 lines.append(Line(method, [fit_seconds(record)], [_error(record)]))
         name = "RMSE / standard deviation, %" if task == "regression" else "test error, %"
-        found.append(Panel(data, "training time, s", name, tuple(lines), x_log=True))
-    return found
+        panels.append(Panel(data, "training time, s", name, tuple(lines), x_log=True))
+    return panels
 
 
 def tables(paper: str, records: list[Record]) -> list[TableOf]:
-    """Return errors and times, who is best, and how often."""
+    """Return a table of errors and times, with the best method and the counts of wins."""
     columns = ("data", "training rows", *METHODS, "ours / the best of the others", "")
     rows, ratios = [], []
     for data in SETS[paper]:
-        found = {method: last_completed(records, data=data, method=method) for method in METHODS}
-        cells = [_cell(records, data, method, found[method]) for method in METHODS]
-        ratio = _ratio(found)
+        results = {method: last_completed(records, data=data, method=method) for method in METHODS}
+        cells = [_cell(records, data, method, results[method]) for method in METHODS]
+        ratio = _ratio(results)
         ratios += [] if ratio is None else [ratio]
-        said = ("–", "") if ratio is None else (f"{ratio:.2f}", _verdict(ratio))
-        known = next((record for record in found.values() if record is not None), None)
-        rows.append((data, f"{known['rows'][0]:,}" if known else "–", *cells, *said))
+        comparison = ("–", "") if ratio is None else (f"{ratio:.2f}", _verdict(ratio))
+        known = next((record for record in results.values() if record is not None), None)
+        rows.append((data, f"{known['rows'][0]:,}" if known else "–", *cells, *comparison))
     if len(ratios) > 1:
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        rows.append(("geometric mean", "", "", "", "", f"{mean:.2f}", _counted(ratios)))
+        rows.append(("geometric mean", "", "", "", "", f"{mean:.2f}", _count_wins(ratios)))
     note = (
         "Errors: share of test rows wrong, or RMSE over the standard deviation of the test "
         "targets; then seconds of the fit, each method's own choices included. A tie: within 1 %."
@@ -111,17 +107,17 @@ def _cell(records: list[Record], data: str, method: str, record: Record | None) 
     return f"{_error(record):.2f} %, {brief_seconds(fit_seconds(record))}"
 
 
-def _ratio(found: dict[str, Record | None]) -> float | None:
-    """Return our error over the least of the others', None where either is not there."""
-    ours = found[OURS]
-    others = [_error(record) for method in PEERS if (record := found[method]) is not None]
+def _ratio(results: dict[str, Record | None]) -> float | None:
+    """Return our error divided by the lowest error of the others, None if either is missing."""
+    ours = results[OURS]
+    others = [_error(record) for method in PEERS if (record := results[method]) is not None]
     if ours is None or not others or not min(others) > 0.0 or not _error(ours) > 0.0:
         return None
     return _error(ours) / min(others)
 
 
 def _verdict(ratio: float) -> str:
-    """Return who has the smaller error.
+    """Return which method has the smaller error.
 
     Examples
     --------
@@ -133,10 +129,10 @@ def _verdict(ratio: float) -> str:
     return "gramless wins" if 1.0 / ratio > 1.0 + _TIE else "tie"
 
 
-def _counted(ratios: Sequence[float]) -> str:
-    said = [_verdict(ratio) for ratio in ratios]
-    wins, losses = said.count("gramless wins"), said.count("gramless loses")
-    return f"{wins} wins, {losses} losses, {said.count('tie')} ties"
+def _count_wins(ratios: Sequence[float]) -> str:
+    verdicts = [_verdict(ratio) for ratio in ratios]
+    wins, losses = verdicts.count("gramless wins"), verdicts.count("gramless loses")
+    return f"{wins} wins, {losses} losses, {verdicts.count('tie')} ties"
 
 
 def _error(record: Record) -> float:
@@ -144,7 +140,7 @@ def _error(record: Record) -> float:
 
 
 def _study(paper: str) -> Study:
-    of_paper: dict[str, Callable[..., list]] = {
+    functions: dict[str, Callable[..., list]] = {
         "jobs": partial(jobs, paper),
         "panels": partial(panels, paper),
         "tables": partial(tables, paper),
@@ -159,9 +155,8 @@ def _study(paper: str) -> Study:
         "not gained for 50 trees. Rows and inputs are the same for all; at most 50,000 test rows "
         "are used.",
         minutes=_MINUTES[paper],
-        **of_paper,
+        **functions,
     )
 
 
 STUDIES = tuple(_study(paper) for paper in SETS)
-"""One a paper."""

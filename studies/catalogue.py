@@ -1,4 +1,4 @@
-"""All studies by paper, all trainers by name; modules are imported when they are asked for."""
+"""All studies by paper and all trainers by name; their modules are imported when needed."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ TRAINER_MODULES = (
 
 
 def studies(paper: str) -> list[Study]:
-    """Return the studies of a paper: its figures and tables, then what goes beyond it.
+    """Return the studies of a paper: its figures and tables, then those in ``studies.beyond``.
 
     Parameters
     ----------
     paper : str
-        Of :data:`PAPERS`.
+        A key of :data:`PAPERS`.
 
     Raises
     ------
@@ -37,8 +37,8 @@ def studies(paper: str) -> list[Study]:
     if paper not in PAPERS:
         raise InputError(f"There is no paper {paper!r}; there are {', '.join(PAPERS)}.")
     beyond = import_module("studies.beyond").STUDIES
-    own = import_module(f"studies.{paper}").STUDIES
-    return [*own, *(study for study in beyond if study.paper == paper)]
+    reproduced = import_module(f"studies.{paper}").STUDIES
+    return [*reproduced, *(study for study in beyond if study.paper == paper)]
 
 
 def find_trainer(name: str, modules: Sequence[str] = TRAINER_MODULES) -> Trainer:
@@ -48,12 +48,12 @@ def find_trainer(name: str, modules: Sequence[str] = TRAINER_MODULES) -> Trainer
     ----------
     name : str
     modules : sequence of str
-        Modules with a dictionary ``TRAINERS``; the first that has the name serves.
+        Modules with a dictionary ``TRAINERS``, searched in order.
 
     Raises
     ------
     InputError
-        If no module has it.
+        If no module has a trainer with this name.
     """
     known: list[str] = []
     for module in modules:

@@ -1,4 +1,4 @@
-"""Charts of lines and points by matplotlib."""
+"""Charts of lines and points with matplotlib."""
 
 from __future__ import annotations
 
@@ -21,20 +21,19 @@ from gramless.base.formatting import format_scientific
 from gramless.base.types import FloatArray
 from gramless.cli.pages import truncate
 
-WIDTH, HEIGHT = 340.0, 240.0
-_LONGEST = 46
-"""Characters of the longest names of axes that are shown whole."""
+WIDTH, HEIGHT = 340.0, 240.0  # points
+_MAX_LABEL_LENGTH = 46  # characters; longer labels of axes would not fit the chart
+# Multiples of powers of ten to label on an axis that spans fewer decades than the key.
 _MULTIPLES = {1.0: (1.0, 1.5, 2.0, 3.0, 5.0, 7.0), 2.5: (1.0, 2.0, 5.0)}
-"""Multiples of powers of ten to label, by the largest number of decades of the axis."""
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
 @dataclass(frozen=True)
 class Series:
-    """Points that are drawn alike, joined by a line or as dots.
+    """Points drawn in one style, as a line or as dots.
 
-    ``look`` has keywords of ``Axes.plot``. A line breaks where a number is not finite. ``name``
-    stands in the legend, unless it is empty.
+    ``look`` has keywords of ``Axes.plot``. A line is interrupted at values that are not finite. If
+    ``name`` is not empty, it appears in the legend.
     """
 
     x: Sequence[float]
@@ -46,9 +45,10 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """Series on two axes, which also span ``x_held`` and ``y_held``.
+    """Series on two axes.
 
-    Logarithmic axes omit points that are not positive; with ``y_down`` y grows downwards.
+    The ranges of the axes include ``x_held`` and ``y_held``. Logarithmic axes omit points that are
+    not positive. With ``y_down``, y grows downwards.
     """
 
     title: str
@@ -63,15 +63,15 @@ class Chart:
 
     @property
     def legend(self) -> list[Series]:
-        """The named series, of each name the one with the most points."""
-        named: dict[str, Series] = {}
+        """One series for each name: the one with the most points."""
+        by_name: dict[str, Series] = {}
         for one in filter(lambda one: one.name and len(one.x), self.series):
-            named[one.name] = max(named.get(one.name, one), one, key=lambda same: len(same.x))
-        return list(named.values())
+            by_name[one.name] = max(by_name.get(one.name, one), one, key=lambda same: len(same.x))
+        return list(by_name.values())
 
 
-def sample(series: Series) -> Line2D:
-    """Return the line that stands for a series in legends."""
+def legend_line(series: Series) -> Line2D:
+    """Return the line that represents a series in a legend."""
     look = {**series.look, "markevery": None}
     if series.is_dots:
         look |= {"linestyle": "none", "marker": "o", "markersize": look["linewidth"]}
@@ -79,7 +79,7 @@ def sample(series: Series) -> Line2D:
 
 
 def short_number(value: float) -> str:
-    """Return a short name of a round number.
+    """Return a number in a short notation for labels of ticks.
 
     Examples
     --------
@@ -95,29 +95,29 @@ def short_number(value: float) -> str:
 
 
 class _ShortNumbers(Formatter):
-    """Labels of ticks: short ones if these differ, otherwise with all digits."""
+    """Formats ticks with short numbers if these are distinct, otherwise with all digits."""
 
     def __call__(self, value: float, pos: int | None = None) -> str:
         return short_number(value)
 
     def format_ticks(self, values: Sequence[float]) -> list[str]:
-        names = [short_number(value) for value in values]
-        return names if len(set(names)) == len(names) else [f"{value:.15g}" for value in values]
+        texts = [short_number(value) for value in values]
+        return texts if len(set(texts)) == len(texts) else [f"{value:.15g}" for value in values]
 
 
 def draw(axes: Axes, chart: Chart) -> None:
     """Draw a chart without its title and legend."""
-    axes.set_xlabel(truncate(chart.x_label, _LONGEST))
-    axes.set_title(truncate(chart.y_label, _LONGEST))
-    all_of = [(one, *placed(one.x, one.y, chart.x_log, chart.y_log)) for one in chart.series]
-    shown = [(one, x, y) for one, x, y in all_of if np.isfinite(x).any()]
-    if not shown:
+    axes.set_xlabel(truncate(chart.x_label, _MAX_LABEL_LENGTH))
+    axes.set_title(truncate(chart.y_label, _MAX_LABEL_LENGTH))
+    masked = [(one, *mask_points(one.x, one.y, chart.x_log, chart.y_log)) for one in chart.series]
+    visible = [(one, x, y) for one, x, y in masked if np.isfinite(x).any()]
+    if not visible:
         axes.set(xticks=[], yticks=[])
         axes.text(0.5, 0.5, "Nothing measured yet", ha="center", transform=axes.transAxes)
         return
     scales = {True: "log", False: "linear"}
     axes.set(xscale=scales[chart.x_log], yscale=scales[chart.y_log])
-    for series, x, y in shown:
+    for series, x, y in visible:
         axes.plot(*_vertices(series, x, y), **series.look)
     axes.update_datalim([(x, 0.0) for x in chart.x_held], updatey=False)
     axes.update_datalim([(0.0, y) for y in chart.y_held], updatex=False)
@@ -131,26 +131,27 @@ def draw(axes: Axes, chart: Chart) -> None:
         axis.set_major_formatter(_ShortNumbers())
 
 
-def placed(
+def mask_points(
     x: Sequence[float], y: Sequence[float], x_log: bool, y_log: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the points as floats, NaN where the axes have no place for them."""
-    across, up = np.array(x, dtype=float), np.array(y, dtype=float)
-    away = ~(np.isfinite(across) & np.isfinite(up))
-    away |= (x_log & (across <= 0.0)) | (y_log & (up <= 0.0))
-    across[away] = up[away] = np.nan
-    return across, up
+    """Return float copies with both coordinates NaN for points that the axes cannot show."""
+    x_values, y_values = np.array(x, dtype=float), np.array(y, dtype=float)
+    hidden = ~(np.isfinite(x_values) & np.isfinite(y_values))
+    hidden |= (x_log & (x_values <= 0.0)) | (y_log & (y_values <= 0.0))
+    x_values[hidden] = y_values[hidden] = np.nan
+    return x_values, y_values
 
 
 def _vertices(series: Series, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return what is drawn: for dots, a line from each point to itself."""
+    """Return the vertices to draw: for dots, a line of length zero at each point."""
     if not series.is_dots:
         return x, y
-    apart = np.array([0.0, 0.0, np.nan])
-    return np.add.outer(x, apart).ravel(), np.add.outer(y, apart).ravel()
+    # The NaN interrupts the line between two points.
+    offsets = np.array([0.0, 0.0, np.nan])
+    return np.add.outer(x, offsets).ravel(), np.add.outer(y, offsets).ravel()
 
 
 def _locator(low: float, high: float) -> LogLocator:
     decades = abs(math.log10(high / low))
-    multiples = next((own for most, own in _MULTIPLES.items() if decades < most), (1.0,))
+    multiples = next((labels for limit, labels in _MULTIPLES.items() if decades < limit), (1.0,))
     return LogLocator(subs=multiples, numticks=9)

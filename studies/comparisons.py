@@ -1,4 +1,4 @@
-"""Published numbers beside our measurements: verdicts, counts and reasons, computed from both."""
+"""Comparisons of published numbers with our measurements: verdicts, reasons and their counts."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class Comparison:
     ----------
     number : Published
     measured : tuple of float, default=()
-        A value for each repetition, in the published number's unit.
+        One value per repetition, in the unit of the published number.
     rows : int, default=None
         Our number of training rows.
     repetitions : int, default=5
-        How many repetitions a verdict needs: 1 for a method without randomness on fixed rows.
+        Number of repetitions required for a verdict: 1 for a deterministic method on fixed rows.
     other_data : str, default=""
         How our data differ from the paper's, if they do.
     missing : str, default=""
-        Why there is no measurement.
+        The reason if there is no measurement.
     when, commit : str, default=""
-        Of the last measurement.
+        Date and commit of the last measurement.
     same_as : str, default=""
-        The key of the same number in an earlier figure or log.
+        The key of another comparison that counts for the same number.
     """
 
     number: Published
@@ -83,7 +83,7 @@ class Comparison:
 
     @property
     def reason(self) -> str:
-        """Why there is no comparison; "" if there is one."""
+        """The reason if there is no comparison, otherwise ""."""
         if not self.measured:
             return self.missing
         if self.other_data or not self.has_same_rows:
@@ -94,11 +94,11 @@ class Comparison:
 
     @property
     def has_same_rows(self) -> bool:
-        """True if we trained on as many rows as the authors, within their rounding."""
-        theirs = self.number.rows
-        if theirs is None or self.rows is None:
+        """Whether we trained on as many rows as the authors, within their rounding."""
+        paper_rows = self.number.rows
+        if paper_rows is None or self.rows is None:
             return True
-        return abs(self.rows - theirs) <= _SAME_ROWS * theirs
+        return abs(self.rows - paper_rows) <= _SAME_ROWS * paper_rows
 
 
 def compare(
@@ -110,19 +110,19 @@ def compare(
     other_data: str = "",
     missing: str = NOT_RUN,
 ) -> Comparison:
-    """Return the comparison of a published number with records, one for each repetition.
+    """Return the comparison of a published number with the records of its repetitions.
 
     Parameters
     ----------
     number : Published
     records : sequence of dict
     value : callable
-        From a record to the measured value in the number's unit.
+        Maps a record to the measured value in the number's unit, or None.
     repetitions, other_data, missing
-        As :class:`Comparison`.
+        Passed to :class:`Comparison`.
     """
-    found = [(value(record), record) for record in records]
-    measured = [(one, record) for one, record in found if one is not None and math.isfinite(one)]
+    values = [(value(record), record) for record in records]
+    measured = [(one, record) for one, record in values if one is not None and math.isfinite(one)]
     last = measured[-1][1] if measured else {}
     return Comparison(
         number,
@@ -137,9 +137,9 @@ def compare(
 
 
 def mark_repeated(comparisons: Iterable[Comparison]) -> list[Comparison]:
-    """Return comparisons with ``same_as`` set for a number that stands in several figures.
+    """Return comparisons with ``same_as`` set for numbers that occur in several figures.
 
-    Of the same numbers the first one that has a verdict counts, else the first.
+    Among equal numbers, the first one that was measured counts, or the first one if none was.
 
     Examples
     --------
@@ -196,7 +196,7 @@ ours are lower, 1 agrees and 0 are higher; 0 are on other data, 1 was not measur
 
 
 def reasons(comparisons: Iterable[Comparison]) -> list[tuple[str, str, int]]:
-    """Return verdict, reason and count of the errors without comparison, the most frequent first.
+    """Return verdict, reason and count of errors without a comparison, most frequent first.
 
     Examples
     --------

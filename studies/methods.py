@@ -27,7 +27,7 @@ from studies.baselines.block_diagonal import BlockCholesky, BlockDiagonalMatrix
 from studies.baselines.blocks import IndependentBlocks
 from studies.baselines.row_conjugate import RowConjugateGradient
 from studies.descent import shared_descent, simultaneous_descent
-from studies.rows import drawn
+from studies.rows import sample_rows
 from studies.settings import Setting
 from studies.study import Clock, Snapshot, Trainer, Training
 from studies.targets import TargetEncoding
@@ -36,7 +36,7 @@ ROWS_AT_ONCE = 8192
 """Rows predicted at once: what predictions need must not hide what training needed."""
 _REHEARSED_GRIDS = 8
 _GRAM_ROWS = 512
-_CHOOSING_ROWS = 10_000
+_SEARCH_ROWS = 10_000
 
 Outputs = Callable[[Any], NDArray[np.float64]]
 
@@ -91,8 +91,10 @@ def chosen_bandwidth(
         One for each size.
     """
     setting = Setting.read(options)
-    few = drawn(len(training.y), _CHOOSING_ROWS, training.seed, "rows that choose a bandwidth")
-    X, y = setting.rows(training.X)[few], training.y[few]
+    indices = sample_rows(
+        len(training.y), _SEARCH_ROWS, training.seed, "rows that choose a bandwidth"
+    )
+    X, y = setting.rows(training.X)[indices], training.y[indices]
     encoding = TargetEncoding.of(training.task, training.y, centred=setting.centred)
     n_held = len(y) // 5
     order = stream(training.seed, "rows held back").permutation(len(y))

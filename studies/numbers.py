@@ -1,4 +1,4 @@
-"""Numbers as people write them."""
+"""Formatting of numbers and times in reports."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import math
 
 from gramless.base.formatting import format_duration, format_scientific
 
-_LEAST = 1e-4
+_MIN_DECIMAL = 1e-4  # Smaller numbers are written as powers of ten.
 
 
 def printed(value: float, digits: int = 5) -> str:
-    """Return a number as it was given: whole, or with so many digits at most.
+    """Return a number with at most ``digits`` significant digits; whole numbers keep all.
 
     Examples
     --------
     >>> printed(83.41), printed(5221916.0), printed(0.00002), printed(62.67004846)
     ('83.41', '5,221,916', '2·10⁻⁵', '62.67')
     """
-    if 0.0 < abs(value) < _LEAST:
+    if 0.0 < abs(value) < _MIN_DECIMAL:
         return format_scientific(value)
     if value == round(value):
         return f"{value:,.0f}"
@@ -27,7 +27,7 @@ def printed(value: float, digits: int = 5) -> str:
 
 
 def brief_seconds(seconds: float) -> str:
-    """Return a time for people, short ones with two digits.
+    """Return a duration as text, with two significant digits below 10 seconds.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Panels as charts: the same label has the same colour and marker in all of a report."""
+"""Convert panels to charts, with one colour and marker per label throughout a report."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from gramless.cli.pages import COLOURS
-from studies.charts import HEIGHT, WIDTH, Chart, Series, placed
+from studies.charts import HEIGHT, WIDTH, Chart, Series, mask_points
 from studies.results import plural
 from studies.study import Line, Panel
 
+# Markers of matplotlib, with sizes at which they appear equally large.
 MARKERS = {"o": 7.2, "s": 6.6, "^": 8.2, "D": 6.2, "v": 8.2, "*": 10.8}
-"""matplotlib's markers, and the sizes at which they look alike."""
-_KINDS = {"measured": "", "published": " (paper)", "law": " (formula)"}
-_MOST_MARKS = {"measured": 24, "published": 10}
-_LINES: dict[str, dict[str, Any]] = {
+_KIND_SUFFIXES = {"measured": "", "published": " (paper)", "law": " (formula)"}
+_MAX_MARKERS = {"measured": 24, "published": 10}
+_LINE_STYLES: dict[str, dict[str, Any]] = {
     "measured": {
         "linewidth": 2.0,
         "markeredgecolor": "white",
@@ -33,22 +33,20 @@ _LINES: dict[str, dict[str, Any]] = {
     },
     "law": {"linewidth": 1.1},
 }
-_ALONE = 1.3
-"""How much larger marks without a line are."""
-_FROM_ZERO = 0.6
-"""Numbers whose least is below so much of their largest are drawn from zero."""
+_SINGLE_POINT_SCALE = 1.3  # A marker without a line is drawn larger.
+_FROM_ZERO = 0.6  # An axis starts at zero if the minimum is below this share of the maximum.
 
 
 @dataclass(frozen=True)
 class Mark:
-    """How the lines of a label look.
+    """The colour and the marker of a label.
 
     Parameters
     ----------
     colour : str
-        Of :data:`gramless.cli.pages.COLOURS`.
+        A colour in :data:`gramless.cli.pages.COLOURS`.
     marker : str
-        Of :data:`MARKERS`.
+        A key of :data:`MARKERS`.
     """
 
     colour: str
@@ -56,14 +54,14 @@ class Mark:
 
 
 def marks_of(panels: Iterable[Panel]) -> dict[str, Mark]:
-    """Choose colour and marker of every label.
+    """Assign a colour and a marker to every label.
 
-    Labels that meet in a panel differ in both as long as there are enough.
+    Labels in the same panel differ in both, as long as there are enough colours and markers.
 
     Parameters
     ----------
     panels : iterable of Panel
-        All of a report.
+        All panels of a report.
 
     Returns
     -------
@@ -75,13 +73,13 @@ def marks_of(panels: Iterable[Panel]) -> dict[str, Mark]:
     >>> marks_of([Panel("", "x", "y", lines)])["theirs"].marker
     's'
     """
-    together: dict[str, set[str]] = {}
+    neighbours: dict[str, set[str]] = {}
     for panel in panels:
         labels = {line.label for line in panel.lines}
         for line in panel.lines:
-            together.setdefault(line.label, set()).update(labels - {line.label})
-    colours, markers = _spread(together, COLOURS), _spread(together, tuple(MARKERS))
-    return {label: Mark(colours[label], markers[label]) for label in together}
+            neighbours.setdefault(line.label, set()).update(labels - {line.label})
+    colours, markers = _assign(neighbours, COLOURS), _assign(neighbours, tuple(MARKERS))
+    return {label: Mark(colours[label], markers[label]) for label in neighbours}
 
 
 def chart_of(panel: Panel, marks: Mapping[str, Mark]) -> Chart:
@@ -90,10 +88,10 @@ def chart_of(panel: Panel, marks: Mapping[str, Mark]) -> Chart:
     Parameters
     ----------
     panel : Panel
-        Points that are no numbers are left out and break their line, as are those at or below
-        zero on logarithmic axes; :func:`notes_of` counts these.
+        Points with a NaN are omitted and interrupt their line, and so are points at or below zero
+        on logarithmic axes; :func:`notes_of` counts the latter.
     marks : mapping of str to Mark
-        See :func:`marks_of`.
+        The result of :func:`marks_of`.
 
     Examples
     --------
@@ -101,12 +99,12 @@ def chart_of(panel: Panel, marks: Mapping[str, Mark]) -> Chart:
     >>> chart_of(panel, marks_of([panel])).legend[0].name
     'binning'
     """
-    look = _dots if panel.dots else _joined
+    series = _dots if panel.dots else _joined
     return Chart(
         panel.title,
         panel.x_label,
         panel.y_label,
-        [look(line, marks[line.label], panel) for line in panel.lines],
+        [series(line, marks[line.label], panel) for line in panel.lines],
         panel.x_log,
         panel.y_log,
         _zero([x for line in panel.lines for x in line.x], panel.x_log),
@@ -116,7 +114,7 @@ def chart_of(panel: Panel, marks: Mapping[str, Mark]) -> Chart:
 
 
 def notes_of(panel: Panel) -> list[str]:
-    """Return what is told below a panel.
+    """Return the notes below a panel.
 
     Examples
     --------
@@ -125,40 +123,42 @@ def notes_of(panel: Panel) -> list[str]:
     """
     notes = [panel.note, *(f"{_name(line)}: {line.note}" for line in panel.lines if line.note)]
     points = [point for line in panel.lines for point in zip(line.x, line.y, strict=True)]
-    numbers = [point for point in points if all(map(math.isfinite, point))]
-    away = sum((panel.x_log and x <= 0.0) or (panel.y_log and y <= 0.0) for x, y in numbers)
-    if away:
-        verb = "has" if away == 1 else "have"
-        notes.append(f"{plural(away, 'point')} at or below zero {verb} no place on these axes.")
+    finite = [point for point in points if all(map(math.isfinite, point))]
+    n_hidden = sum((panel.x_log and x <= 0.0) or (panel.y_log and y <= 0.0) for x, y in finite)
+    if n_hidden:
+        verb = "has" if n_hidden == 1 else "have"
+        points_text = plural(n_hidden, "point")
+        notes.append(f"{points_text} at or below zero {verb} no place on these axes.")
     return list(dict.fromkeys(filter(None, notes)))
 
 
-def _spread(together: Mapping[str, set[str]], looks: Sequence[str]) -> dict[str, str]:
-    """Give each label a look: none of a label that it meets, then the one least used."""
-    chosen: dict[str, str] = {}
-    for label, met in together.items():
-        near = [chosen[other] for other in met if other in chosen]
-        used = list(chosen.values())
-        chosen[label] = min(looks, key=lambda look: (near.count(look), used.count(look)))
-    return chosen
+def _assign(neighbours: Mapping[str, set[str]], looks: Sequence[str]) -> dict[str, str]:
+    """Assign to each label the look least used by its neighbours, then least used overall."""
+    assigned: dict[str, str] = {}
+    for label, others in neighbours.items():
+        near = [assigned[other] for other in others if other in assigned]
+        used = list(assigned.values())
+        assigned[label] = min(looks, key=lambda look: (near.count(look), used.count(look)))
+    return assigned
 
 
 def _name(line: Line) -> str:
-    return line.label + _KINDS[line.kind] if line.label else ""
+    return line.label + _KIND_SUFFIXES[line.kind] if line.label else ""
 
 
 def _joined(line: Line, mark: Mark, panel: Panel) -> Series:
-    """Return a line with marks on some of its points, the last of them always."""
-    there = np.flatnonzero(np.isfinite(placed(line.x, line.y, panel.x_log, panel.y_log)[0]))
-    look: dict[str, Any] = {"color": mark.colour, **_LINES[line.kind]}
+    """Return a line with markers at evenly spaced points, including the last one."""
+    x, _ = mask_points(line.x, line.y, panel.x_log, panel.y_log)
+    visible = np.flatnonzero(np.isfinite(x))
+    look: dict[str, Any] = {"color": mark.colour, **_LINE_STYLES[line.kind]}
     if line.kind != "law":
-        every = max(1, math.ceil(len(there) / _MOST_MARKS[line.kind]))
-        alone = len(there) == 1
+        step = max(1, math.ceil(len(visible) / _MAX_MARKERS[line.kind]))
+        is_single = len(visible) == 1
         look |= {
             "marker": mark.marker,
-            "markersize": MARKERS[mark.marker] * (_ALONE if alone else 1.0),
-            "markevery": there[::-1][::every][::-1].tolist(),
-            "linestyle": "none" if alone else "-",
+            "markersize": MARKERS[mark.marker] * (_SINGLE_POINT_SCALE if is_single else 1.0),
+            "markevery": visible[::-1][::step][::-1].tolist(),
+            "linestyle": "none" if is_single else "-",
         }
     if line.kind == "published":
         look |= {"markeredgecolor": mark.colour}
@@ -166,8 +166,8 @@ def _joined(line: Line, mark: Mark, panel: Panel) -> Series:
 
 
 def _dots(line: Line, mark: Mark, panel: Panel) -> Series:
-    """Return points as dots, the smaller the more; those on the same half pixel once."""
-    x, y = placed(line.x, line.y, panel.x_log, panel.y_log)
+    """Return dots whose size decreases with their number, at most one per half pixel."""
+    x, y = mask_points(line.x, line.y, panel.x_log, panel.y_log)
     points = np.column_stack([x, y])[np.isfinite(x)]
     if len(points):
         cell = np.maximum(np.ptp(points, axis=0), 1e-300) / (2.0 * WIDTH, 2.0 * HEIGHT)
@@ -179,7 +179,7 @@ def _dots(line: Line, mark: Mark, panel: Panel) -> Series:
 
 
 def _zero(values: Sequence[float], is_log: bool) -> tuple[float, ...]:
-    """Return zero where an axis starts there."""
-    numbers = [value for value in values if math.isfinite(value)]
-    near = bool(numbers) and 0.0 <= min(numbers) < _FROM_ZERO * max(numbers)
-    return (0.0,) if near and not is_log else ()
+    """Return ``(0.0,)`` if the axis of these values should include zero, otherwise ``()``."""
+    finite = [value for value in values if math.isfinite(value)]
+    is_near_zero = bool(finite) and 0.0 <= min(finite) < _FROM_ZERO * max(finite)
+    return (0.0,) if is_near_zero and not is_log else ()

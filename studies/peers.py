@@ -1,4 +1,4 @@
-"""Trainers by other packages, and our own estimators with nothing given."""
+"""Trainers that use other packages, and our estimators with their defaults."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from harness.peers.base import dense
 from studies.settings import unit_of
 from studies.study import Clock, Snapshot, Trainer, Training
 
-HELD_BACK = 0.1
-"""Share of the rows by which boosted trees stop."""
+HELD_BACK = 0.1  # fraction of the rows for early stopping of boosted trees
 _CACHE_MEGABYTES = 1000
 
 
 def boosted_trees(
     method: str, training: Training, options: Mapping[str, Any], clock: Clock
 ) -> Iterator[Snapshot]:
-    """Train boosted trees, stopped early on a tenth of the rows.
+    """Train boosted trees, with early stopping on a tenth of the rows.
 
     Parameters
     ----------
@@ -36,12 +35,12 @@ def boosted_trees(
     Yields
     ------
     Snapshot
-        Its facts: ``trees``, how many were kept.
+        With the fact ``trees``, the number of trees of the model.
 
     Raises
     ------
     ModuleNotFoundError
-        Where the package is not installed.
+        If the package is not installed.
     """
     peer: Any = find_peer(method)(seed=training.seed, **{"held_back": HELD_BACK, **options})
     model = peer.make(training.task, len(training.y))
@@ -53,15 +52,15 @@ def boosted_trees(
 def support_vectors(
     training: Training, options: Mapping[str, Any], clock: Clock
 ) -> Iterator[Snapshot]:
-    """Train an exact support vector machine with a Gaussian kernel: LIBSVM, by scikit-learn.
+    """Train a support vector machine with a Gaussian kernel: LIBSVM in scikit-learn.
 
     Parameters
     ----------
     training : Training
     options : mapping
-        ``bandwidth``: a number in ``units``, which are those of
-        :class:`~studies.settings.Setting`, or ``"median"``, the median distance; ``C``;
-        for numbers ``epsilon``, both in units of the targets' deviation.
+        ``bandwidth``, a number or ``"median"`` for the median distance; ``units``, the unit of the
+        bandwidth, as in :class:`~studies.settings.Setting`; ``C``; for regression also ``epsilon``.
+        In regression, ``C`` and ``epsilon`` are in units of the targets' standard deviation.
     clock : Clock
 
     Yields
@@ -71,19 +70,20 @@ def support_vectors(
     from sklearn.compose import TransformedTargetRegressor
     from sklearn.svm import SVC, SVR
 
-    given = dict(options)
-    units, bandwidth = given.pop("units"), given.pop("bandwidth")
+    parameters = dict(options)
+    units, bandwidth = parameters.pop("units"), parameters.pop("bandwidth")
     with clock.phase("fit"):
         X = dense(training.X)
         divisors = unit_of(units, X)
         X = X / divisors
         if bandwidth == "median":
             bandwidth = median_distance(X, training.seed, None, "euclidean")
-        shared = {"gamma": 0.5 / bandwidth**2, "cache_size": _CACHE_MEGABYTES, **given}
+        kernel = {"gamma": 0.5 / bandwidth**2, "cache_size": _CACHE_MEGABYTES}
+        parameters = {**kernel, **parameters}
         if training.task == "regression":
-            model = TransformedTargetRegressor(SVR(**shared), transformer=StandardScaler())
+            model = TransformedTargetRegressor(SVR(**parameters), transformer=StandardScaler())
         else:
-            model = SVC(random_state=training.seed, **shared)
+            model = SVC(random_state=training.seed, **parameters)
         model.fit(X, training.y)
     fitted = getattr(model, "regressor_", model)
     yield Snapshot(
@@ -93,28 +93,28 @@ def support_vectors(
 
 
 def defaults(training: Training, options: Mapping[str, Any], clock: Clock) -> Iterator[Snapshot]:
-    """Train :class:`KernelRegressor` or :class:`KernelClassifier`, choosing everything itself.
+    """Train :class:`KernelRegressor` or :class:`KernelClassifier`, with their own model selection.
 
     Parameters
     ----------
     training : Training
     options : mapping
-        ``inputs``: positions of the inputs used, all by default. The rest is given to the
-        estimator: empty for its defaults.
+        ``inputs``: indices of the inputs to use, all by default. All other options are parameters
+        of the estimator.
     clock : Clock
 
     Yields
     ------
     Snapshot
     """
-    kind = KernelRegressor if training.task == "regression" else KernelClassifier
-    given = dict(options)
-    used = [int(j) for j in given.pop("inputs", "").split()] or slice(None)
-    model = kind(random_state=training.seed, **given)
+    estimator_class = KernelRegressor if training.task == "regression" else KernelClassifier
+    parameters = dict(options)
+    inputs = [int(j) for j in parameters.pop("inputs", "").split()] or slice(None)
+    model = estimator_class(random_state=training.seed, **parameters)
     with clock.phase("fit"):
-        model.fit(training.X[:, used], training.y)
+        model.fit(training.X[:, inputs], training.y)
     facts = {"columns": len(model.weights_), "status": model.status_}
-    yield Snapshot(lambda rows: model.predict(rows[:, used]), facts=facts)
+    yield Snapshot(lambda rows: model.predict(rows[:, inputs]), facts=facts)
 
 
 TRAINERS: dict[str, Trainer] = {
@@ -123,4 +123,3 @@ TRAINERS: dict[str, Trainer] = {
     "LIBSVM": support_vectors,
     "gramless defaults": defaults,
 }
-"""Trainers by name."""

@@ -1,4 +1,4 @@
-"""The numbers that the papers print, and that their authors' logs hold."""
+"""The numbers published in the papers and in their authors' logs."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from studies.catalogue import PAPERS
 
 @dataclass(frozen=True)
 class Published:
-    """A number of a paper.
+    """A published number.
 
     Parameters
     ----------
     study : str
-        Such as ``"table-1"``.
+        The name of its study, such as ``"table-1"``.
     what : str
-        Data set, method, size: enough to find it in the paper.
+        A description with data set, method and size, to find it in the paper.
     key : str
-        The name by which a study looks it up, such as ``"covtype/binning/64/test_error"``.
+        A unique name for lookups, such as ``"covtype/binning/64/test_error"``.
     value : float
     unit : str
         ``"%"`` for errors, ``"s"`` for seconds, any other for counts.
     source : str
-        Where it stands: ``"text, section 5.2"``, ``"authors' log"``.
+        The place of publication, such as ``"text, section 5.2"`` or ``"authors' log"``.
     rows : int, default=None
         The authors' number of training rows.
     rounding : float, default=0.0
-        Half a unit of the last digit that is printed.
+        Half a unit of the last printed digit.
     identity : str, default=""
-        The same for a number that stands in several figures; ``key`` by default.
+        A name shared by all occurrences of a number in several figures; ``key`` by default.
     """
 
     study: str
@@ -56,12 +56,12 @@ class Published:
 
     @property
     def kind(self) -> Literal["error", "count", "seconds"]:
-        """Which of the report's three tables it belongs to."""
+        """The table of the report that contains the number."""
         return "error" if self.unit == "%" else "seconds" if self.unit == "s" else "count"
 
 
 def published(paper: str) -> dict[str, Published]:
-    """Return the numbers that a paper prints, by key.
+    """Return the published numbers of a paper by key.
 
     Parameters
     ----------
@@ -75,9 +75,9 @@ def published(paper: str) -> dict[str, Published]:
     Raises
     ------
     InputError
-        Of a paper that is not known.
+        If the paper is unknown.
     DataFileError
-        Where the paper's file is damaged: which number, and what is wrong with it.
+        If the paper's file contains an invalid number.
 
     Examples
     --------
@@ -95,13 +95,13 @@ def read_published(path: Traversable) -> dict[str, Published]:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise DataFileError(f"{path} cannot be read: {error}") from error
-    found: dict[str, Published] = {}
-    for place, entry in enumerate(content.get("number", []), start=1):
-        number = _number(entry, f"{path}, number {place}")
-        if number.key in found:
-            raise DataFileError(f"{path}, number {place}: the key {number.key!r} is there twice")
-        found[number.key] = number
-    return found
+    numbers: dict[str, Published] = {}
+    for position, entry in enumerate(content.get("number", []), start=1):
+        number = _number(entry, f"{path}, number {position}")
+        if number.key in numbers:
+            raise DataFileError(f"{path}, number {position}: the key {number.key!r} is there twice")
+        numbers[number.key] = number
+    return numbers
 
 
 def _number(entry: Mapping[str, Any], where: str) -> Published:

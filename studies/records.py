@@ -1,4 +1,4 @@
-"""Records of what was measured: their store, lines of JSON, and picking among them."""
+"""The store of measured records, their JSON lines, and queries."""
 
 from __future__ import annotations
 
@@ -14,24 +14,23 @@ from gramless.base.errors import DataFileError
 from studies.study import Job, Record
 
 DONE, OVER_TIME, FAILED, UNAVAILABLE = "done", "over time", "failed", "unavailable"
-NO_DATA = "data set"
-"""What ``facts["missing"]`` says where a data set was missing, and not a package."""
+NO_DATA = "data set"  # the value of facts["missing"] if not a package but a data set is missing
 
 NOT_RUN = "not run yet, or beyond the study's budget"
 _MEASURED = ("scores", "seconds", "memory")
 
 
 class Store:
-    """Records in a folder, a file of JSON lines a study.
+    """A folder of records, with one file of JSON lines per study.
 
-    A job that was run again replaces its earlier records when they are read. The records of a
-    run are written at once, when it has ended; each says how many they are, so that those
-    of a run of which a part is missing count as not there.
+    If a job was run several times, only the records of its last run are read. All records of a run
+    are written together after its end. Each contains their number, so that a run that was written
+    only in part is recognised and ignored.
 
     Parameters
     ----------
     folder : Path
-        Made when something is written.
+        Created at the first write.
 
     Examples
     --------
@@ -39,7 +38,7 @@ class Store:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store, job = Store(Path(folder)), Job("rb16/figure-4", "letter", "binning")
     ...     store.add(job, [{"snapshot": 0, "status": "done", "scores": {"test_error": 0.1}}])
-    ...     [record["scores"] for record in store.of("rb16/figure-4")]
+    ...     [record["scores"] for record in store.read("rb16/figure-4")]
     [{'test_error': 0.1}]
     """
 
@@ -51,27 +50,25 @@ class Store:
         return self.folder / f"{study.replace('/', '-')}.jsonl"
 
     def add(self, job: Job, records: Sequence[Record]) -> None:
-        """Write the records of a run of a job.
-
-        Returns once they are on the disk.
+        """Append the records of one run of a job, and wait until they are on the disk.
 
         Parameters
         ----------
         job : Job
         records : sequence of dict
-            One a snapshot, the job's key and identity added here.
+            One record per snapshot, without the job's key and identity, which are added.
         """
-        head = {"key": job.key, **job.identity, "snapshots": len(records)}
-        lines = [as_line({**head, **one}) for one in records]
+        shared = {"key": job.key, **job.identity, "snapshots": len(records)}
+        lines = [to_line({**shared, **record}) for record in records]
         path = self.path(job.study)
         path.parent.mkdir(parents=True, exist_ok=True)
-        _drop_torn_line(path)
+        _drop_incomplete_line(path)
         with path.open("ab") as file:
             file.write("".join(lines).encode())
             file.flush()
             os.fsync(file.fileno())
 
-    def of(self, study: str) -> list[Record]:
+    def read(self, study: str) -> list[Record]:
         """Return the records of the last run of every job of a study.
 
         Parameters
@@ -82,49 +79,50 @@ class Store:
         Returns
         -------
         list of dict
-            Jobs in the order in which they first were run. Numbers that JSON lacks are NaN.
+            In the order of each job's first run. Measurements stored as null are NaN.
 
         Raises
         ------
         DataFileError
-            If a line is damaged. A damaged last line, as of a run that was ended, is
-            left out with a warning.
+            If a line is damaged. A damaged last line, as an interrupted write leaves it, is
+            skipped with a warning.
         """
         runs: dict[str, list[Record]] = {}
         for record in _read(self.path(study)):
             if record["snapshot"] == 0:
                 runs[record["key"]] = []
             runs.setdefault(record["key"], []).append(record)
-        return [one for run in runs.values() if len(run) == run[0]["snapshots"] for one in run]
+        complete = (run for run in runs.values() if len(run) == run[0]["snapshots"])
+        return [record for run in complete for record in run]
 
 
-def settled(records: Iterable[Record]) -> set[str]:
+def settled_keys(records: Iterable[Record]) -> set[str]:
     """Return the keys of jobs that need not be run again.
 
-    Those done, those over time, and those for which a package is missing. One whose data set was
-    missing is tried again, as one that failed.
+    These are the jobs that are done, exceeded their time limit or lack a package. Jobs that failed
+    or whose data set was missing are run again.
 
     Examples
     --------
-    >>> sorted(settled([{"key": "a", "status": "done"}, {"key": "b", "status": "failed"}]))
+    >>> sorted(settled_keys([{"key": "a", "status": "done"}, {"key": "b", "status": "failed"}]))
     ['a']
     """
-    found = set()
+    keys = set()
     for record in records:
         missing = record.get("facts", {}).get("missing")
         if record["status"] != FAILED and missing != NO_DATA:
-            found.add(record["key"])
-    return found - {record["key"] for record in records if record["status"] == FAILED}
+            keys.add(record["key"])
+    return keys - {record["key"] for record in records if record["status"] == FAILED}
 
 
 def completed(records: Iterable[Record], **wanted: Any) -> list[Record]:
-    """Return the records of runs that ended well, in their order.
+    """Return the records with the status ``"done"`` and the given entries, in their order.
 
     Parameters
     ----------
     records : iterable of dict
     **wanted
-        What entries of a record must be; ``options`` must be among a record's, others equal.
+        Required values of a record's entries. ``options`` may name only some of its options.
 
     Examples
     --------
@@ -132,17 +130,17 @@ def completed(records: Iterable[Record], **wanted: Any) -> list[Record]:
     >>> len(completed(records, data="a", options={"size": 8})), len(completed(records, data="b"))
     (1, 0)
     """
-    return [one for one in records if one["status"] == DONE and _matches(one, wanted)]
+    return [record for record in records if record["status"] == DONE and _matches(record, wanted)]
 
 
 def last_completed(records: Iterable[Record], **wanted: Any) -> Record | None:
-    """Return the last of :func:`completed`, None if there is none."""
-    found = completed(records, **wanted)
-    return found[-1] if found else None
+    """Return the last record that :func:`completed` returns, or None."""
+    matching = completed(records, **wanted)
+    return matching[-1] if matching else None
 
 
 def reason_missing(records: Iterable[Record], **wanted: Any) -> str:
-    """Return why nothing was measured, in words.
+    """Return why there is no measurement, as text for the report.
 
     Examples
     --------
@@ -158,7 +156,7 @@ def reason_missing(records: Iterable[Record], **wanted: Any) -> str:
 
 
 def fit_seconds(record: Record) -> float:
-    """Return the seconds of one machine's training, the others of its job left out.
+    """Return the training time of one model, even if its job trained several.
 
     Examples
     --------
@@ -168,23 +166,23 @@ def fit_seconds(record: Record) -> float:
     return float(record["facts"].get("seconds", record["seconds"]["total"]))
 
 
-def as_line(record: Record) -> str:
-    r"""Return a record as a line of JSON; numbers that JSON lacks are null.
+def to_line(record: Record) -> str:
+    r"""Return a record as a line of JSON, with null for NaN and infinity.
 
     Examples
     --------
-    >>> as_line({"snapshot": 0, "memory": float("nan")})
+    >>> to_line({"snapshot": 0, "memory": float("nan")})
     '{"snapshot": 0, "memory": null}\n'
     """
-    return json.dumps(_plain(record), allow_nan=False) + "\n"
+    return json.dumps(_to_json(record), allow_nan=False) + "\n"
 
 
-def parsed(line: bytes) -> Record | None:
-    r"""Return a line as a record; None if it is none, or not whole.
+def parse_line(line: bytes) -> Record | None:
+    r"""Return the record in a line, or None if the line is incomplete or not a record.
 
     Examples
     --------
-    >>> parsed(b'{"snapshot": 0, "status": "done", "memory": null}\n')
+    >>> parse_line(b'{"snapshot": 0, "status": "done", "memory": null}\n')
     {'snapshot': 0, 'status': 'done', 'memory': nan}
     """
     try:
@@ -201,10 +199,11 @@ def parsed(line: bytes) -> Record | None:
 
 def _matches(record: Record, wanted: dict[str, Any]) -> bool:
     wanted = dict(wanted)
-    options = wanted.pop("options", {})
-    given = record.get("options", {})
-    alike = all(record.get(name) == value for name, value in wanted.items())
-    return alike and all(given.get(name) == value for name, value in options.items())
+    wanted_options = wanted.pop("options", {})
+    options = record.get("options", {})
+    return all(record.get(name) == value for name, value in wanted.items()) and all(
+        options.get(name) == value for name, value in wanted_options.items()
+    )
 
 
 def _read(path: Path) -> Iterable[Record]:
@@ -212,32 +211,32 @@ def _read(path: Path) -> Iterable[Record]:
         return
     lines = path.read_bytes().splitlines(keepends=True)
     for number, line in enumerate(lines, start=1):
-        record = parsed(line)
+        record = parse_line(line)
         if record is not None and {"key", "snapshots"} <= set(record):
             yield record
         elif number == len(lines):
             warnings.warn(f"{path}: the last line is damaged and left out.", stacklevel=2)
         else:
-            raise DataFileError(f"{path}, line {number}, is no record; delete the line.")
+            raise DataFileError(f"{path}, line {number}, is not a record; delete the line.")
 
 
-def _drop_torn_line(path: Path) -> None:
-    """Cut off what follows the last end of a line: a run ended while it was written."""
+def _drop_incomplete_line(path: Path) -> None:
+    """Remove an incomplete last line, which a process leaves if it ends while writing."""
     if not path.is_file():
         return
-    whole = path.read_bytes()
-    if whole and not whole.endswith(b"\n"):
-        os.truncate(path, whole.rfind(b"\n") + 1)
+    content = path.read_bytes()
+    if content and not content.endswith(b"\n"):
+        os.truncate(path, content.rfind(b"\n") + 1)
 
 
-def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: arrays as lists, what is no number as None."""
+def _to_json(value: Any) -> Any:
+    """Return a value with lists for arrays, and None for NaN and infinity."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _to_json(item) for key, item in value.items()}
     if hasattr(value, "tolist"):
-        return _plain(value.tolist())
+        return _to_json(value.tolist())
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_to_json(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

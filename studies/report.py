@@ -1,4 +1,4 @@
-"""The report: a page for each paper, pictures, and every published number beside ours as CSV."""
+"""Write the report: a page and pictures per paper, and CSV files of all published numbers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ from studies.study import Record, Study, TableOf
 
 INDEX = "index.md"
 TABLES = {"error": "errors.csv", "count": "counts.csv", "seconds": "seconds.csv"}
-"""Files of published numbers, by their kind."""
 _COLUMNS = (
     "paper",
     "study",
@@ -55,9 +54,8 @@ _COLUMNS = (
     "date",
     "commit",
 )
-_MOST_ROWS = 12
-"""Longer tables are CSV files of their own."""
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~$])")
+_MAX_ROWS = 12  # Longer tables are written to separate CSV files.
+_MARKDOWN_CHARACTERS = re.compile(r"([\\`*_{}\[\]<>|#~$])")
 
 
 def write_report(
@@ -65,7 +63,7 @@ def write_report(
 ) -> Path:
     """Write the pages, the pictures and the tables of published numbers.
 
-    ``index.md`` leads to a page for each paper, with an SVG file in ``pictures/`` for each study
+    ``index.md`` links to a page for each paper, with an SVG file in ``pictures/`` for each study
     that has panels. Errors, counts and seconds have a CSV file each, with a row for every
     published number, measured or not.
 
@@ -73,7 +71,7 @@ def write_report(
     ----------
     studies : sequence of Study
     records_by_study : mapping of str to list of dict
-        By the studies' keys.
+        Records by the keys of their studies.
     folder : Path
         Created if it does not exist.
 
@@ -85,36 +83,37 @@ def write_report(
     Raises
     ------
     OSError
-        If a file cannot be written; no file is ever left half written.
+        If a file cannot be written. Files are replaced as a whole, never written in part.
     """
-    shown = collect_results(studies, records_by_study)
-    marks = marks_of([panel for one in shown for panel in one.panels])
-    for one in shown:
-        path = folder / _picture(one.study)
-        if one.panels and one.records:
-            title = f"{one.study.paper.upper()}: {one.study.title}"
-            _write(path, sheet(title, [chart_of(panel, marks) for panel in one.panels]))
+    results = collect_results(studies, records_by_study)
+    marks = marks_of([panel for result in results for panel in result.panels])
+    for result in results:
+        path = folder / _picture(result.study)
+        if result.panels and result.records:
+            title = f"{result.study.paper.upper()}: {result.study.title}"
+            _write(path, sheet(title, [chart_of(panel, marks) for panel in result.panels]))
         else:
             path.unlink(missing_ok=True)
-        for number, table in enumerate(one.tables):
+        for number, table in enumerate(result.tables):
             if is_long(table):
-                _write(folder / table_file(one.study, number), _as_csv(table.columns, table.rows))
-    rows = [(one.study, comparison) for one in shown for comparison in one.comparisons]
+                path = folder / table_file(result.study, number)
+                _write(path, _as_csv(table.columns, table.rows))
+    rows = [(result.study, one) for result in results for one in result.comparisons]
     for kind, name in TABLES.items():
         lines = [
             _row(study, comparison) for study, comparison in rows if comparison.number.kind == kind
         ]
         _write(folder / name, _as_csv(_COLUMNS, lines))
-    templates = _templates(shown)
-    papers = by_paper(shown)
-    for paper, own in papers.items():
-        _write_page(folder / f"{paper}.md", templates, "paper.md", paper=paper, own=own)
-    _write_page(folder / INDEX, templates, "index.md", papers=papers, shown=shown)
+    templates = _templates(results)
+    papers = by_paper(results)
+    for paper, of_paper in papers.items():
+        _write_page(folder / f"{paper}.md", templates, "paper.md", paper=paper, results=of_paper)
+    _write_page(folder / INDEX, templates, "index.md", papers=papers, results=results)
     return folder / INDEX
 
 
-def _row(study: Study, one: Comparison) -> tuple[str, ...]:
-    number, ours = one.number, one.measured
+def _row(study: Study, comparison: Comparison) -> tuple[str, ...]:
+    number, ours = comparison.number, comparison.measured
     spread = [median(ours), min(ours), max(ours)] if ours else []
     return (
         study.paper,
@@ -125,13 +124,13 @@ def _row(study: Study, one: Comparison) -> tuple[str, ...]:
         *([f"{value:.5g}" for value in spread] or ["", "", ""]),
         str(len(ours)),
         str(number.rows or ""),
-        str(one.rows or ""),
-        one.verdict,
-        one.reason,
-        one.same_as,
+        str(comparison.rows or ""),
+        comparison.verdict,
+        comparison.reason,
+        comparison.same_as,
         number.source,
-        one.when,
-        one.commit,
+        comparison.when,
+        comparison.commit,
     )
 
 
@@ -145,7 +144,7 @@ def _as_csv(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def is_long(table: TableOf) -> bool:
     """Return whether a table has a file of its own."""
-    return len(table.rows) > _MOST_ROWS
+    return len(table.rows) > _MAX_ROWS
 
 
 def table_file(study: Study, number: int) -> str:
@@ -157,39 +156,39 @@ def _picture(study: Study) -> str:
     return f"pictures/{study.paper}-{study.name}.svg"
 
 
-def _templates(shown: Sequence[StudyResults]) -> Environment:
-    found = Environment(
+def _templates(results: Sequence[StudyResults]) -> Environment:
+    environment = Environment(
         loader=PackageLoader("studies"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters["plain"] = json_data
+    environment.filters["plain"] = plain
     functions = (
         *(command, fits, headline, is_long, misses, notes_of),
         *(others_at_work, plural, reasons, table_file, when_and_where),
     )
-    found.globals.update({function.__name__: function for function in functions})
-    found.globals.update(
+    environment.globals.update({function.__name__: function for function in functions})
+    environment.globals.update(
         TABLES=TABLES,
         about=lambda paper: PAPERS.get(paper, ""),
-        compared=lambda own: [number for one in own for number in one.comparisons],
-        measured=_measured,
+        compared=lambda results: [one for result in results for one in result.comparisons],
+        measured=_all_records,
         picture=_picture,
-        run=_run(_measured(shown)),
+        run=_run(_all_records(results)),
     )
-    return found
+    return environment
 
 
-def _measured(shown: Iterable[StudyResults]) -> list[Record]:
-    return [record for one in shown for record in one.records]
+def _all_records(results: Iterable[StudyResults]) -> list[Record]:
+    return [record for result in results for record in result.records]
 
 
 def _run(records: Sequence[Record]) -> dict[str, str]:
-    """Return commits, dates, machines and time of the records, in words."""
-    days = sorted({str(one["when"])[:10] for one in records if one.get("when")})
-    commits = dict.fromkeys(one["commit"] for one in records if one.get("commit"))
+    """Return the commits, dates, machines and total time of the records, as text."""
+    days = sorted({str(record["when"])[:10] for record in records if record.get("when")})
+    commits = dict.fromkeys(record["commit"] for record in records if record.get("commit"))
     seconds = sum(_finite(job[0].get("wall")) for job in jobs_of(records))
     facts = {
         "commit": ", ".join(commits),
@@ -215,12 +214,12 @@ def _finite(value: float | None) -> float:
     return value if value is not None and math.isfinite(value) else 0.0
 
 
-def json_data(text: str) -> str:
-    r"""Return text that Markdown takes as text, on one line.
+def plain(text: str) -> str:
+    r"""Return text on one line, with the special characters of Markdown escaped.
 
     Examples
     --------
     >>> plain("house_16H: a | b")
     'house\\_16H: a \\| b'
     """
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return _MARKDOWN_CHARACTERS.sub(r"\\\1", " ".join(text.split()))

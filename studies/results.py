@@ -1,4 +1,4 @@
-"""What a report shows of a study, computed once."""
+"""The content of a report: what the records of each study show."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from typing import Any
 
 from gramless.base.formatting import format_bytes
 from studies.comparisons import Comparison, mark_repeated
-from studies.records import DONE, FAILED, NO_DATA, OVER_TIME, UNAVAILABLE, settled
+from studies.records import DONE, FAILED, NO_DATA, OVER_TIME, UNAVAILABLE, settled_keys
 from studies.runner import plan
 from studies.study import Panel, Record, Study, TableOf
 
 ENDS = {OVER_TIME: "over time", FAILED: "failed", UNAVAILABLE: "not available here"}
-_MOST_TOLD, _LONGEST = 6, 200
-_QUIET = 0.1
-"""Cores that other programs may keep busy: seconds are then those of an idle machine."""
+_MAX_NAMES, _MAX_REASON_LENGTH = 6, 200
+_IDLE_CORES = 0.1  # If other programs keep fewer cores busy, the machine counts as idle.
 
 
 @dataclass(frozen=True)
 class StudyResults:
-    """A study with what its records show.
+    """A study with its records and everything computed from them.
 
     Parameters
     ----------
@@ -44,29 +43,30 @@ class StudyResults:
 def collect_results(
     studies: Sequence[Study], records: Mapping[str, list[Record]]
 ) -> list[StudyResults]:
-    """Return what each study shows, in the order of the studies.
+    """Return the results of each study, in the order of the studies.
 
-    Numbers that stand in several studies are marked in all but one.
+    A published number that occurs in several studies is marked as repeated in all but one.
 
     Parameters
     ----------
     studies : sequence of Study
     records : mapping of str to list of dict
-        By the studies' keys; a study that is not there has none.
+        Records by the keys of their studies; a study without an entry has no records.
     """
-    shown = [_shown(study, records.get(study.key, [])) for study in studies]
-    marked = iter(mark_repeated(one for study in shown for one in study.comparisons))
+    results = [_results_of(study, records.get(study.key, [])) for study in studies]
+    marked = iter(mark_repeated(one for result in results for one in result.comparisons))
     return [
-        replace(study, comparisons=list(islice(marked, len(study.comparisons)))) for study in shown
+        replace(result, comparisons=list(islice(marked, len(result.comparisons))))
+        for result in results
     ]
 
 
-def by_paper(shown: Iterable[StudyResults]) -> dict[str, list[StudyResults]]:
-    """Return studies by paper, both in the order in which they come."""
-    found: dict[str, list[StudyResults]] = {}
-    for one in shown:
-        found.setdefault(one.study.paper, []).append(one)
-    return found
+def by_paper(results: Iterable[StudyResults]) -> dict[str, list[StudyResults]]:
+    """Group results by paper, keeping their order."""
+    groups: dict[str, list[StudyResults]] = {}
+    for result in results:
+        groups.setdefault(result.study.paper, []).append(result)
+    return groups
 
 
 def command(study: Study) -> str:
@@ -83,61 +83,63 @@ def command(study: Study) -> str:
 
 
 def jobs_of(records: Iterable[Record]) -> list[list[Record]]:
-    """Return the records of each job, in order."""
-    found: dict[str, list[Record]] = {}
+    """Return the records grouped by job, in order."""
+    groups: dict[str, list[Record]] = {}
     for record in records:
-        found.setdefault(record["key"], []).append(record)
-    return list(found.values())
+        groups.setdefault(record["key"], []).append(record)
+    return list(groups.values())
 
 
 def misses(records: Sequence[Record]) -> tuple[str, list[str]]:
-    """Say which runs did not come to their end, and why.
+    """Return a summary of the jobs that did not complete, and the reasons.
 
     Parameters
     ----------
     records : sequence of dict
-        Of one study.
+        The records of one study.
 
     Returns
     -------
-    told : str
-        A sentence; "" if all were measured.
+    summary : str
+        A sentence; "" if all jobs completed.
     reasons : list of str
-        How they ended, which they are, and the reason.
+        For each status and reason, the jobs concerned.
     """
     jobs = jobs_of(records)
     groups: dict[tuple[str, str], list[Record]] = {}
     for *_, last in jobs:
         if last["status"] != DONE:
-            reason = shorten(last.get("reason", ""), _LONGEST, placeholder=" …")
+            reason = shorten(last.get("reason", ""), _MAX_REASON_LENGTH, placeholder=" …")
             groups.setdefault((last["status"], reason), []).append(last)
     if not groups:
         return "", []
     missed = sum(map(len, groups.values()))
     verb = "was" if missed == 1 else "were"
     reasons = [
-        f"{ENDS.get(status, status)}: {_named(ended)}" + (f" ({reason})" if reason else "")
-        for (status, reason), ended in groups.items()
+        f"{ENDS.get(status, status)}: {_job_names(last_records)}"
+        + (f" ({reason})" if reason else "")
+        for (status, reason), last_records in groups.items()
     ]
     return f"{missed} of {plural(len(jobs), 'run')} {verb} not measured to the end.", reasons
 
 
-def fits(shown: Iterable[StudyResults]) -> str:
-    """Say how many fits are measured, and how many more the budgets of the studies allow."""
-    known, left = 0, 0
-    for one in shown:
-        keys = settled(one.records)
-        absent = {own["data"] for own in one.records if _has_no_data(own)}
-        budget = 60.0 * one.study.minutes
-        known += len(keys)
-        left += len(plan([one.study], keys, budget, absent.__contains__).jobs)
-    return f"{known:,} measured" + (f"; the budgets allow {left:,} more" if left else "")
+def fits(results: Iterable[StudyResults]) -> str:
+    """Return the number of measured jobs, and of those that the budgets would still allow."""
+    n_measured, n_left = 0, 0
+    for result in results:
+        keys = settled_keys(result.records)
+        absent = {record["data"] for record in result.records if _has_no_data(record)}
+        budget = 60.0 * result.study.minutes
+        n_measured += len(keys)
+        n_left += len(plan([result.study], keys, budget, absent.__contains__).jobs)
+    more = f"; the budgets allow {n_left:,} more" if n_left else ""
+    return f"{n_measured:,} measured{more}"
 
 
 def when_and_where(records: Sequence[Record]) -> str:
-    """Say on which days and at which commits records were measured."""
-    days = sorted({str(one["when"])[:10] for one in records if one.get("when")})
-    commits = dict.fromkeys(one["commit"] for one in records if one.get("commit"))
+    """Return a sentence with the dates and the commits of the records."""
+    days = sorted({str(record["when"])[:10] for record in records if record.get("when")})
+    commits = dict.fromkeys(record["commit"] for record in records if record.get("commit"))
     if not days:
         return ""
     when = " to ".join(dict.fromkeys([days[0], days[-1]]))
@@ -145,7 +147,7 @@ def when_and_where(records: Sequence[Record]) -> str:
 
 
 def others_at_work(records: Iterable[Record]) -> str:
-    """Say whether other programs kept the machine busy, so that seconds are not reliable.
+    """Return a sentence about other programs that kept the machine busy during the jobs.
 
     Examples
     --------
@@ -157,35 +159,36 @@ def others_at_work(records: Iterable[Record]) -> str:
 not recorded.'
     """
     cores = [job[0].get("others") for job in jobs_of(records) if not _has_no_data(job[0])]
-    told = [one for one in cores if one is not None]
-    busy, n_unknown = [one for one in told if one > _QUIET], len(cores) - len(told)
+    recorded = [one for one in cores if one is not None]
+    busy, n_unknown = [one for one in recorded if one > _IDLE_CORES], len(cores) - len(recorded)
     if not cores:
         return ""
     if busy:
-        said = (
+        sentence = (
             f"Seconds are not reliable: other programs kept {median(busy):.1f} cores busy during "
             f"{len(busy):,} of {plural(len(cores), 'fit')}"
         )
-        return said + (f"; of {n_unknown:,} it is not recorded." if n_unknown else ".")
-    if not told:
+        return sentence + (f"; of {n_unknown:,} it is not recorded." if n_unknown else ".")
+    if not recorded:
         return "It is not recorded whether other programs were at work."
     quiet = "No other program was at work"
     return quiet + (f"; of {plural(n_unknown, 'fit')} it is not recorded." if n_unknown else ".")
 
 
 def machines(records: Iterable[Record]) -> list[str]:
-    """Return in words on what records were measured, each machine once.
+    """Return descriptions of the machines of the records, each once.
 
     Examples
     --------
     >>> machines([{"machine": {"cpu": "EPYC", "cores": 2, "memory": 8_300_000_000}}])
     ['EPYC, 2 cores, 8.3 GB']
     """
-    return list(dict.fromkeys(filter(None, (_machine(one.get("machine", {})) for one in records))))
+    texts = (_describe_machine(record.get("machine", {})) for record in records)
+    return list(dict.fromkeys(filter(None, texts)))
 
 
 def plural(count: float, noun: str) -> str:
-    """Return a number of things.
+    """Return a number with its noun, in the plural unless the number is 1.
 
     Examples
     --------
@@ -195,7 +198,7 @@ def plural(count: float, noun: str) -> str:
     return f"{count:,g} {noun}" if count == 1 else f"{count:,g} {noun}s"
 
 
-def _shown(study: Study, records: list[Record]) -> StudyResults:
+def _results_of(study: Study, records: list[Record]) -> StudyResults:
     return StudyResults(
         study, records, study.panels(records), study.tables(records), study.comparisons(records)
     )
@@ -205,7 +208,7 @@ def _has_no_data(record: Record) -> bool:
     return bool(record.get("facts", {}).get("missing") == NO_DATA)
 
 
-def _machine(machine: Mapping[str, Any]) -> str:
+def _describe_machine(machine: Mapping[str, Any]) -> str:
     words = [str(machine.get("cpu", ""))]
     if machine.get("cores"):
         words.append(plural(machine["cores"], "core"))
@@ -214,10 +217,10 @@ def _machine(machine: Mapping[str, Any]) -> str:
     return ", ".join(filter(None, [*words, machine.get("system", "")]))
 
 
-def _named(records: Sequence[Record]) -> str:
+def _job_names(records: Sequence[Record]) -> str:
     names = list(dict.fromkeys(map(_job_name, records)))
-    more = f"; and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else ""
-    return "; ".join(names[:_MOST_TOLD]) + more
+    more = f"; and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return "; ".join(names[:_MAX_NAMES]) + more
 
 
 def _job_name(record: Record) -> str:

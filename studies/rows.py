@@ -1,4 +1,4 @@
-"""The rows of a job: a data set by name, cut to what the job asks for."""
+"""Load the rows of a job: a data set by name, reduced to the job's numbers of rows."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from gramless.base.random import stream
 from gramless.datasets import friedman1
 from harness.data_sets import Dataset, available, load
 
-_MADE_UP_ROWS = 12_500
+_FRIEDMAN_ROWS = 12_500
 
 
-def missing(name: str, folder: str | os.PathLike[str] | None = None) -> bool:
-    """Tell whether a data set is neither built in nor in the folder.
+def is_missing(name: str, folder: str | os.PathLike[str] | None = None) -> bool:
+    """Return whether a data set is neither built in nor in the folder.
 
     Parameters
     ----------
     name : str
     folder : str or path-like, default=None
-        As :func:`harness.data_sets.data_folder`.
+        Passed to :func:`harness.data_sets.data_folder`.
 
     Examples
     --------
-    >>> missing("digits"), missing("ijcnn1", "no-such-folder")
+    >>> is_missing("digits"), is_missing("ijcnn1", "no-such-folder")
     (False, True)
     """
     return name not in BUILT_IN and not any(
@@ -46,20 +46,20 @@ def load_rows(
     seed: int = 0,
     split: int | None = None,
 ) -> Dataset:
-    """Load a data set and draw rows from it.
+    """Load a data set and sample its rows.
 
     Parameters
     ----------
     name : str
-        ``"digits"`` (scikit-learn's, pixels in [0, 1]) and ``"friedman1"`` (made up) need no
-        file; all others are :func:`harness.data_sets.load`'s, which may use no network.
+        ``"digits"`` (scikit-learn's, pixels in [0, 1]) and ``"friedman1"`` (generated) need no
+        file. All others are read by :func:`harness.data_sets.load`, without downloads.
     folder : str or path-like, default=None
     n_train, n_test : int, default=None
-        The most training and test rows, drawn without replacement, in their own order. Fewer
-        rows of the same seed are among the more.
+        Maximum numbers of training and test rows, sampled without replacement and kept in order.
+        A smaller sample with the same seed is part of a larger one.
     seed : int, default=0
     split : int, default=None
-        Seed of another split: all rows are shuffled, and as many held back as before.
+        Seed of a random split of all rows, with as many test rows as the data set has.
 
     Returns
     -------
@@ -68,41 +68,43 @@ def load_rows(
     Raises
     ------
     InputError, DataFileError
-        As :func:`harness.data_sets.load`.
+        Raised by :func:`harness.data_sets.load`.
 
     Examples
     --------
     >>> load_rows("digits", n_train=100)
     Dataset('digits', multiclass, 100 + 359 rows x 64 columns)
     """
-    found = BUILT_IN[name]() if name in BUILT_IN else load(name, folder=folder, download=False)
-    found = found if split is None else _split_anew(found, split)
-    train = drawn(len(found.y_train), n_train, seed, "training rows")
-    test = drawn(len(found.y_test), n_test, seed, "test rows")
+    data = BUILT_IN[name]() if name in BUILT_IN else load(name, folder=folder, download=False)
+    data = data if split is None else _resplit(data, split)
+    train = sample_rows(len(data.y_train), n_train, seed, "training rows")
+    test = sample_rows(len(data.y_test), n_test, seed, "test rows")
     return replace(
-        found,
-        X_train=found.X_train[train],
-        y_train=found.y_train[train],
-        X_test=found.X_test[test],
-        y_test=found.y_test[test],
+        data,
+        X_train=data.X_train[train],
+        y_train=data.y_train[train],
+        X_test=data.X_test[test],
+        y_test=data.y_test[test],
     )
 
 
-def drawn(n_rows: int, most: int | None, seed: int, purpose: str) -> slice | NDArray[np.int64]:
-    """Return which of the rows are kept, in their order.
+def sample_rows(
+    n_rows: int, max_rows: int | None, seed: int, purpose: str
+) -> slice | NDArray[np.int64]:
+    """Return the sorted indices of at most ``max_rows`` random rows, or a slice of all rows.
 
     Examples
     --------
-    >>> drawn(5, 9, 0, "rows"), len(drawn(9, 5, 0, "rows"))
+    >>> sample_rows(5, 9, 0, "rows"), len(sample_rows(9, 5, 0, "rows"))
     (slice(None, None, None), 5)
     """
-    if most is None or most >= n_rows:
+    if max_rows is None or max_rows >= n_rows:
         return slice(None)
-    return np.sort(stream(seed, purpose).permutation(n_rows)[:most])
+    return np.sort(stream(seed, purpose).permutation(n_rows)[:max_rows])
 
 
-def _split_anew(data: Dataset, seed: int) -> Dataset:
-    """Shuffle training and test rows together; sparse rows stay sparse."""
+def _resplit(data: Dataset, seed: int) -> Dataset:
+    """Shuffle training and test rows together, and split them into parts of the same sizes."""
     rows = [data.X_train, data.X_test]
     X = sparse.vstack(rows, format="csr") if sparse.issparse(rows[0]) else np.concatenate(rows)
     y = np.concatenate([data.y_train, data.y_test])
@@ -119,15 +121,15 @@ def _digits() -> Dataset:
 
 
 def _friedman1() -> Dataset:
-    return _split("friedman1", *friedman1(_MADE_UP_ROWS, seed=0), "regression")
+    return _split("friedman1", *friedman1(_FRIEDMAN_ROWS, seed=0), "regression")
 
 
 def _split(name: str, X: NDArray[Any], y: NDArray[Any], task: Any) -> Dataset:
-    """Hold back the fifth that data sets without a test part hold back."""
+    """Split off a fifth of the rows, as :func:`harness.data_sets.load` does without a test set."""
     order = np.random.RandomState(0).permutation(len(y))
     train, test = np.split(order, [len(y) - round(0.2 * len(y))])
     return Dataset(X[train], y[train], X[test], y[test], task, name)
 
 
+# Data sets that need no file.
 BUILT_IN: dict[str, Callable[[], Dataset]] = {"digits": _digits, "friedman1": _friedman1}
-"""Data sets that need no file."""

@@ -1,4 +1,4 @@
-"""Scores of models, computed here alone: from what they predict, never from what they report."""
+"""Scores of models, computed from their predictions and responses in the same way for all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOSSES: dict[str, Loss] = {
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows that judge.
+    """Rows on which scores are computed.
 
     Parameters
     ----------
@@ -35,107 +35,109 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
-    """What a model says of some rows, and the truth.
+class Outputs:
+    """The outputs of a model for some rows, with the true targets.
 
     Parameters
     ----------
     task : {"binary", "multiclass", "regression"}
     y : ndarray of shape (n_rows,)
-    given : ndarray
-        Predictions (n_rows,), or responses (n_rows,) or (n_rows, n_outputs).
+        True labels or targets.
+    values : ndarray
+        Predictions of shape (n_rows,), or responses of shape (n_rows,) or (n_rows, n_outputs).
     classes : ndarray, default=()
-        All classes in their order, for responses.
+        All classes in order, for responses.
     loss : Loss, default=None
     penalty : float, default=0.0
     """
 
     task: Task
     y: NDArray[Any]
-    given: NDArray[Any]
+    values: NDArray[Any]
     classes: Any = ()
     loss: Loss | None = None
     penalty: float = 0.0
 
 
-def error(answers: Answers) -> float:
-    """Return the share of wrong labels; of numbers, RMSE over the standard deviation of ``y``.
+def error(outputs: Outputs) -> float:
+    """Return the misclassification rate, or for regression the RMSE over the deviation of ``y``.
 
     Examples
     --------
-    >>> error(Answers("binary", np.array([0, 1, 1, 1]), np.array([0, 1, 1, 0])))
+    >>> error(Outputs("binary", np.array([0, 1, 1, 1]), np.array([0, 1, 1, 0])))
     0.25
     """
-    if answers.task != "regression":
-        return float(np.mean(answers.given != answers.y))
-    return float(np.sqrt(mean_square(answers)) / np.std(answers.y))
+    if outputs.task != "regression":
+        return float(np.mean(outputs.values != outputs.y))
+    return float(np.sqrt(mean_squared_error(outputs)) / np.std(outputs.y))
 
 
-def relative_error(answers: Answers) -> float:
-    """Return ``|y - prediction| / |y|``, as RR07 does; of labels the share wrong."""
-    if answers.task != "regression":
-        return error(answers)
-    return float(np.linalg.norm(answers.y - answers.given) / np.linalg.norm(answers.y))
+def relative_error(outputs: Outputs) -> float:
+    """Return ``|y - prediction| / |y|``, as in RR07, or the misclassification rate."""
+    if outputs.task != "regression":
+        return error(outputs)
+    return float(np.linalg.norm(outputs.y - outputs.values) / np.linalg.norm(outputs.y))
 
 
-def mean_square(answers: Answers) -> float:
-    """Return the mean of ``(y - prediction)^2``, for numbers.
+def mean_squared_error(outputs: Outputs) -> float:
+    """Return the mean of ``(y - prediction)^2``.
 
     Raises
     ------
     InputError
-        For labels.
+        If the task is not regression.
     """
-    if answers.task != "regression":
-        raise InputError("A mean square is of numbers: these rows have labels; ask for an error.")
-    return float(np.mean((answers.y - answers.given) ** 2))
+    if outputs.task != "regression":
+        raise InputError("The mean squared error needs numbers, not labels; use an error score.")
+    return float(np.mean((outputs.y - outputs.values) ** 2))
 
 
-def mean_loss(answers: Answers) -> float:
-    """Return the mean over the rows of the loss, added over its outputs.
+def mean_loss(outputs: Outputs) -> float:
+    """Return the mean loss over the rows, summed over outputs.
 
-    Labels are -1 and 1: the second of two classes against the first, or each class against all
-    others where there is a column of responses for each.
+    Labels are encoded as -1 and 1. One column of responses is for the second of two classes; with
+    one column per class, each class is compared with all others.
 
     Raises
     ------
     InputError
-        If no loss is named, or the responses have a shape that the labels do not allow.
+        If no loss is given, or the shape of the responses does not fit the labels.
 
     Examples
     --------
     >>> y, z = np.array([0, 1]), np.array([0.0, -1.0])
-    >>> mean_loss(Answers("binary", y, z, np.array([0, 1]), LOSSES["squared_hinge"]))
+    >>> mean_loss(Outputs("binary", y, z, np.array([0, 1]), LOSSES["squared_hinge"]))
     1.25
     """
-    if answers.loss is None:
+    if outputs.loss is None:
         raise InputError(f'A loss needs the option "loss": one of {", ".join(LOSSES)}.')
-    z = np.asarray(answers.given, dtype=np.float64)
-    values = answers.loss.value(z, _targets(answers, z))
-    return float(values.sum() / len(z))
+    z = np.asarray(outputs.values, dtype=np.float64)
+    losses = outputs.loss.value(z, _targets(outputs, z))
+    return float(losses.sum() / len(z))
 
 
-def objective(answers: Answers) -> float:
-    """Return the mean loss and the penalty."""
-    return mean_loss(answers) + answers.penalty
+def objective(outputs: Outputs) -> float:
+    """Return the mean loss plus the penalty."""
+    return mean_loss(outputs) + outputs.penalty
 
 
 @dataclass(frozen=True)
 class Score:
-    """How a score is computed.
+    """The definition of a score.
 
     Parameters
     ----------
     part : {"train", "test"}
-        The rows.
-    asks : {"predictions", "responses"}
-    measure : callable
-        From :class:`Answers` to a number.
+        The rows on which it is computed.
+    uses : {"predictions", "responses"}
+        The outputs of the model from which it is computed.
+    compute : callable
+        Maps :class:`Outputs` to the score.
     """
 
     part: Literal["train", "test"]
-    asks: Literal["predictions", "responses"]
-    measure: Callable[[Answers], float]
+    uses: Literal["predictions", "responses"]
+    compute: Callable[[Outputs], float]
 
 
 SCORES: dict[str, Score] = {
@@ -143,8 +145,8 @@ SCORES: dict[str, Score] = {
     "train_error": Score("train", "predictions", error),
     "relative_error": Score("test", "predictions", relative_error),
     "train_relative_error": Score("train", "predictions", relative_error),
-    "test_mse": Score("test", "predictions", mean_square),
-    "train_mse": Score("train", "predictions", mean_square),
+    "test_mse": Score("test", "predictions", mean_squared_error),
+    "train_mse": Score("train", "predictions", mean_squared_error),
     "test_loss": Score("test", "responses", mean_loss),
     "train_loss": Score("train", "responses", mean_loss),
     "objective": Score("train", "responses", objective),
@@ -152,30 +154,30 @@ SCORES: dict[str, Score] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Judge:
+class Scorer:
     """Computes the scores of snapshots.
 
     Parameters
     ----------
     task : {"binary", "multiclass", "regression"}
     classes : ndarray
-        Of all training rows, in their order.
+        The sorted classes of all training rows.
     train, test : Rows
     names : sequence of str
-        Of :data:`SCORES`.
+        Keys of :data:`SCORES`.
     loss : str, default=None
-        Of :data:`LOSSES`; needed where a loss is asked for.
+        A key of :data:`LOSSES`, required by the scores that use a loss.
 
     Raises
     ------
     InputError
-        If a name is not known.
+        If a name is unknown.
 
     Examples
     --------
     >>> rows = Rows(np.zeros((4, 1)), np.array([0, 1, 1, 1]))
-    >>> judge = Judge("binary", np.array([0, 1]), rows, rows, ["test_error"])
-    >>> judge.scores(Snapshot(lambda X: np.ones(len(X))))
+    >>> scorer = Scorer("binary", np.array([0, 1]), rows, rows, ["test_error"])
+    >>> scorer.scores(Snapshot(lambda X: np.ones(len(X))))
     {'test_error': 0.25}
     """
 
@@ -189,9 +191,9 @@ class Judge:
     def __post_init__(self) -> None:
         unknown = [name for name in self.names if name not in SCORES]
         if unknown:
-            raise InputError(f"{unknown[0]!r} is no score; there are {', '.join(SCORES)}.")
+            raise InputError(f"{unknown[0]!r} is not a score; there are {', '.join(SCORES)}.")
         if self.loss is not None and self.loss not in LOSSES:
-            raise InputError(f"{self.loss!r} is no loss; there are {', '.join(LOSSES)}.")
+            raise InputError(f"{self.loss!r} is not a loss; there are {', '.join(LOSSES)}.")
 
     def scores(
         self, snapshot: Snapshot, predictions: NDArray[Any] | None = None
@@ -202,50 +204,51 @@ class Judge:
         ----------
         snapshot : Snapshot
         predictions : ndarray of shape (n_test,), default=None
-            Of the test rows, where they are known already.
+            Predictions for the test rows, if they were computed already.
 
         Raises
         ------
         InputError
-            If the model answers in another shape than the rows ask for.
+            If the shape of the model's outputs does not fit the rows.
         """
-        known: dict[tuple[str, str], NDArray[Any]] = {}
+        computed: dict[tuple[str, str], NDArray[Any]] = {}
         if predictions is not None:
-            known["test", "predictions"] = predictions
-        found = {}
+            computed["test", "predictions"] = predictions
+        scores = {}
         for name in self.names:
             score = SCORES[name]
-            asked = score.part, score.asks
-            if asked not in known:
-                known[asked] = self._ask(snapshot, score)
-            found[name] = score.measure(self._answers(score, known[asked], snapshot.penalty))
-        return found
+            needed = score.part, score.uses
+            if needed not in computed:
+                computed[needed] = self._compute(snapshot, score)
+            outputs = self._outputs(score, computed[needed], snapshot.penalty)
+            scores[name] = score.compute(outputs)
+        return scores
 
-    def _ask(self, snapshot: Snapshot, score: Score) -> NDArray[Any]:
+    def _compute(self, snapshot: Snapshot, score: Score) -> NDArray[Any]:
         rows = self.train if score.part == "train" else self.test
-        if score.asks == "predictions":
+        if score.uses == "predictions":
             return snapshot.predict(rows.X)
         if snapshot.responses is None:
-            raise InputError("A loss is asked for, but this method has no responses.")
+            raise InputError("A loss score needs responses, but this method has no responses.")
         return snapshot.responses(rows.X)
 
-    def _answers(self, score: Score, given: NDArray[Any], penalty: float) -> Answers:
+    def _outputs(self, score: Score, values: NDArray[Any], penalty: float) -> Outputs:
         y = (self.train if score.part == "train" else self.test).y
-        given = np.asarray(given)
-        if len(given) != len(y) or (score.asks == "predictions" and given.ndim != 1):
-            raise InputError(f"{len(y)} rows were answered by an array of shape {given.shape}.")
+        values = np.asarray(values)
+        if len(values) != len(y) or (score.uses == "predictions" and values.ndim != 1):
+            raise InputError(f"The model returned shape {values.shape} for {len(y)} rows.")
         loss = None if self.loss is None else LOSSES[self.loss]
-        return Answers(self.task, y, given, self.classes, loss, penalty)
+        return Outputs(self.task, y, values, self.classes, loss, penalty)
 
 
-def _targets(answers: Answers, z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what responses are compared with, in their shape."""
-    if answers.task == "regression":
-        targets = np.asarray(answers.y, dtype=np.float64)
-    elif z.ndim == 1 and len(answers.classes) == 2:
-        targets = np.where(answers.y == answers.classes[1], 1.0, -1.0)
+def _targets(outputs: Outputs, z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the targets of the loss, in the shape of the responses."""
+    if outputs.task == "regression":
+        targets = np.asarray(outputs.y, dtype=np.float64)
+    elif z.ndim == 1 and len(outputs.classes) == 2:
+        targets = np.where(outputs.y == outputs.classes[1], 1.0, -1.0)
     else:
-        targets = np.where(answers.y[:, None] == np.asarray(answers.classes), 1.0, -1.0)
+        targets = np.where(outputs.y[:, None] == np.asarray(outputs.classes), 1.0, -1.0)
     if targets.shape != z.shape:
         raise InputError(f"Responses have shape {z.shape}; the labels need {targets.shape}.")
     return targets

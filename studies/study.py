@@ -1,4 +1,4 @@
-"""What a figure or table of a paper is: jobs to run, and what their records show."""
+"""Data classes of studies: jobs, trainers and snapshots, and the panels and tables of a report."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from harness.known_sets import Task
 if TYPE_CHECKING:
     from studies.comparisons import Comparison
 
+# The measurements of one snapshot as JSON data; studies.worker.measure lists the keys.
 Record = dict[str, Any]
-"""One measured point as plain data; ``records.py`` says what it holds."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One fit to measure, in a process of its own.
+    """One training run to measure, in a separate process.
 
     Parameters
     ----------
@@ -33,19 +33,18 @@ class Job:
     method : str
         Name of a trainer.
     options : mapping of str to str, number, bool or None
-        What the trainer is given.
+        Options of the trainer.
     n_train, n_test : int, default=None
-        The most training and test rows, drawn at random with ``seed``; all by default.
+        Maximum numbers of training and test rows, sampled with ``seed``; all rows by default.
     seed : int, default=0
-        Of the rows drawn, and the trainer.
+        Seed of the sampled rows and of the trainer.
     split : int, default=None
-        Seed of another split into training and test rows than the one that the data set comes
-        with.
+        Seed of a random split into training and test rows, instead of the data set's own split.
     scores : tuple of str, default=("test_error",)
-        What is computed from each snapshot: names of ``scores.SCORES``.
+        Scores to compute from each snapshot: keys of ``scores.SCORES``.
     seconds : float, default=1.0
-        What it is expected to take on two cores, loading and scoring included. A run that takes
-        far more is ended. Not part of the job's identity.
+        Expected time on two cores, including loading and scoring. It determines the time limit,
+        and is not part of the job's identity.
 
     Examples
     --------
@@ -66,7 +65,7 @@ class Job:
 
     @property
     def identity(self) -> Record:
-        """Everything that the measured numbers depend on."""
+        """All fields that the measurements depend on. Their JSON determines :attr:`key`."""
         return {
             "study": self.study,
             "data": self.data,
@@ -81,20 +80,20 @@ class Job:
 
     @property
     def key(self) -> str:
-        """A short name, the same for the same job everywhere."""
+        """A short hash of the identity, the same on every machine."""
         text = json.dumps(self.identity, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """What a trainer is given.
+    """The data that a trainer fits.
 
     Parameters
     ----------
     X : ndarray or CSR matrix of shape (n_rows, n_inputs)
     y : ndarray of shape (n_rows,)
-        Numbers for regression, labels for classes.
+        Targets for regression, or class labels.
     task : {"binary", "multiclass", "regression"}
     seed : int
     """
@@ -107,18 +106,18 @@ class Training:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A model as a trainer hands it over; the runner computes its scores.
+    """A model at one point of its training, from which the worker computes scores.
 
     Parameters
     ----------
     predict : callable
-        From rows to labels or numbers, as ``Training.y``.
+        Maps rows to predicted labels or targets, of the type of ``Training.y``.
     responses : callable, default=None
-        From rows to raw responses of shape (n_rows,) or (n_rows, n_classes), for losses.
+        Maps rows to raw responses of shape (n_rows,) or (n_rows, n_classes), for losses.
     penalty : float, default=0.0
         The penalty at the model's weights, for objectives.
     facts : mapping, default={}
-        Plain numbers, text or lists worth keeping: columns, bytes of features, iterations.
+        Further numbers, text or lists to record, such as columns, bytes of features, iterations.
     """
 
     predict: Callable[[Any], NDArray[Any]]
@@ -128,28 +127,26 @@ class Snapshot:
 
 
 class Clock(Protocol):
-    """Counts the seconds that a trainer spends; stands still while a snapshot is scored."""
+    """Measures the time of a trainer; it is paused while a snapshot is scored."""
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """Count what happens inside to this phase, such as ``"features"`` or ``"solve"``."""
+        """Count the time inside the block for a phase, such as ``"features"`` or ``"solve"``."""
         ...
 
     def total(self) -> float:
-        """Return the seconds counted so far, all phases and what lies between."""
+        """Return the seconds counted so far, inside and outside phases."""
         ...
 
 
+# A generator that yields one snapshot of a fit, or several along the training.
+# The worker first calls it with few rows, unmeasured and only up to the first snapshot, so that
+# packages are imported and compiled loops are loaded before the measured run.
 Trainer = Callable[[Training, Mapping[str, Any], Clock], Iterator[Snapshot]]
-"""A generator: one snapshot for a fit, several for a course of training.
-
-It is called with a few of the rows first, as far as its first snapshot, which is not measured:
-compiled loops are loaded then, and packages imported.
-"""
 
 
 @dataclass(frozen=True)
 class Line:
-    """Points of a panel, of one kind.
+    """Points of a panel that have one label and one source.
 
     Parameters
     ----------
@@ -157,7 +154,7 @@ class Line:
         The same label has the same colour in all panels of a report.
     x, y : sequence of float
     kind : {"measured", "published", "law"}, default="measured"
-        Ours, the paper's numbers, or what a formula says.
+        Our measurements, numbers of the paper, or values of a formula.
     note : str, default=""
     """
 
@@ -175,15 +172,15 @@ class Panel:
     Parameters
     ----------
     title : str
-        Such as the data set.
+        For example the data set.
     x_label, y_label : str
-        With units.
+        Including units.
     lines : tuple of Line
     x_log, y_log : bool, default=False
     note : str, default=""
         A sentence below the picture.
     dots : bool, default=False
-        Points without a line between them, such as the non-zeros of a matrix; y downwards.
+        Whether to draw points only, with y growing downwards, as for the non-zeros of a matrix.
     """
 
     title: str
@@ -198,7 +195,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class TableOf:
-    """A table of ready text.
+    """A table of formatted text.
 
     Parameters
     ----------
@@ -216,7 +213,7 @@ class TableOf:
 
 @dataclass(frozen=True)
 class Study:
-    """A figure or a table of a paper, run again.
+    """The reproduction of a figure or table of a paper.
 
     Parameters
     ----------
@@ -225,14 +222,15 @@ class Study:
     name : str
         ``"figure-3"``, ``"table-1"``, ``"logs"``, ``"beyond"``.
     title, about : str
-        One line; then what it shows, what differs here and why, in a few plain sentences.
+        A title of one line, and a description of what the study shows and how it differs from the
+        paper.
     jobs : callable
         Returns the jobs in order of priority.
     minutes : float
-        The budget: jobs are run in their order until their expected seconds exceed it.
+        The time budget. Jobs run in their order while their expected times fit it.
     panels, tables, comparisons : callable
-        Compute from the study's records what the report shows. They accept any part of the
-        records. Comparisons are one for each published number, measured or not.
+        Compute the content of the report from the study's records, which may be incomplete.
+        ``comparisons`` returns one comparison per published number, measured or not.
     """
 
     paper: str
@@ -247,5 +245,5 @@ class Study:
 
     @property
     def key(self) -> str:
-        """Such as ``"rb16/figure-3"``."""
+        """The name with its paper, such as ``"rb16/figure-3"``."""
         return f"{self.paper}/{self.name}"

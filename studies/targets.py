@@ -1,4 +1,4 @@
-"""Targets as numbers that a machine is fitted to, and back."""
+"""Encoding of targets as numbers for least squares and other losses, and decoding."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from harness.known_sets import Task
 
 @dataclass(frozen=True, eq=False)
 class TargetEncoding:
-    """How targets become numbers: +1 for a class and -1 for all others, a column for each.
+    """An encoding of targets: one column per class, +1 for the class and -1 for all others.
 
-    Two classes are one column, +1 for the second. Numbers stay numbers, less ``centre``.
+    Two classes are encoded in one column, +1 for the second. Targets of regression are kept,
+    minus ``centre``.
 
     Parameters
     ----------
     task : {"binary", "multiclass", "regression"}
     classes : ndarray (n_classes,)
-        In their order; empty for regression.
+        The sorted classes; empty for regression.
     centre : float or ndarray (n_outputs,)
-        Subtracted from targets and added to responses: 0, or their means.
+        Subtracted from targets and added to responses: 0, or the means of the targets.
     copies : int, default=1
-        Columns that the one output is repeated in, for equal work.
+        Number of copies of a single output, to compare timings at equal numbers of outputs.
     without_last : bool, default=False
-        Whether the last of several classes is never predicted.
+        Whether to never predict the last of several classes.
 
     Examples
     --------
@@ -54,7 +55,7 @@ class TargetEncoding:
         copies: int = 1,
         without_last: bool = False,
     ) -> TargetEncoding:
-        """Learn the classes, and the means of the targets if they are to be centred."""
+        """Return the encoding of the targets of training rows, with their means if ``centred``."""
         classes = y[:0] if task == "regression" else np.unique(y)
         plain = cls(task, classes, copies=copies)
         centre = plain.encode(y).mean(axis=0) if centred else 0.0

@@ -16,7 +16,7 @@ from studies.dsg16.stochastic_gradients import RUNS
 from studies.dsg16.table_3 import LIBSVM, TABLE_3
 from studies.dsg16.table_6 import TABLE_6
 from studies.published import published
-from studies.runner import absent_sets, plan
+from studies.runner import absence_check, plan
 from studies.worker import measure
 
 
@@ -176,10 +176,10 @@ def brought(tmp_path):
 
 
 def test_features_are_run_where_the_file_is(brought, tmp_path_factory):
-    todo = plan([TABLE_6], set(), np.inf, absent_sets(brought))
+    todo = plan([TABLE_6], set(), np.inf, absence_check(brought))
     assert {job.data for job in todo.jobs} == {"features"}
     assert "cifar10_features" in todo.absent
-    elsewhere = plan([TABLE_6], set(), np.inf, absent_sets(tmp_path_factory.mktemp("empty")))
+    elsewhere = plan([TABLE_6], set(), np.inf, absence_check(tmp_path_factory.mktemp("empty")))
     assert not elsewhere.jobs
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gramless.base.errors import DataFileError
-from studies.records import Store, settled
+from studies.records import Store, settled_keys
 from studies.study import Job
 
 JOB = Job("rb16/figure-4", "letter", "binning", {"n_grids": 8}, n_train=100)
@@ -29,7 +29,7 @@ def store(tmp_path) -> Store:
 def test_records_come_back_with_their_jobs(store):
     store.add(JOB, [snapshot(0), snapshot(1)])
     store.add(OTHER, [snapshot(0, seconds={"total": 2.0})])
-    found = store.of("rb16/figure-4")
+    found = store.read("rb16/figure-4")
     assert [(one["key"], one["snapshot"]) for one in found] == [
         (JOB.key, 0),
         (JOB.key, 1),
@@ -39,7 +39,7 @@ def test_records_come_back_with_their_jobs(store):
     assert {name: found[0][name] for name in identity} == identity
     assert found[0]["scores"] == {"test_error": 0.5}
     assert found[2]["seconds"] == {"total": 2.0}
-    assert store.of("rb16/figure-5") == []
+    assert store.read("rb16/figure-5") == []
 
 
 def test_lines_are_strict_json_and_nan_comes_back(store):
@@ -55,7 +55,7 @@ def test_lines_are_strict_json_and_nan_comes_back(store):
         raise AssertionError(f"{text} is no JSON")
 
     json.loads(store.path(JOB.study).read_text(), parse_constant=refuse)
-    (found,) = store.of(JOB.study)
+    (found,) = store.read(JOB.study)
     assert math.isnan(found["scores"]["test_error"])
     assert math.isnan(found["scores"]["objective"])
     assert math.isnan(found["memory"])
@@ -67,7 +67,7 @@ def test_last_run_counts(store):
     store.add(JOB, [snapshot(0), snapshot(1), snapshot(2)])
     store.add(OTHER, [snapshot()])
     store.add(JOB, [snapshot(0, "failed")])
-    assert [(one["key"], one["status"]) for one in store.of(JOB.study)] == [
+    assert [(one["key"], one["status"]) for one in store.read(JOB.study)] == [
         (JOB.key, "failed"),
         (OTHER.key, "done"),
     ]
@@ -83,11 +83,11 @@ def test_a_run_cut_off_is_not_there(lost, store):
     whole = path.read_bytes()
     path.write_bytes(whole[: max(first + 30, len(whole) - lost)])
     with pytest.warns(UserWarning, match="last line"):
-        assert {one["key"] for one in store.of(JOB.study)} == {OTHER.key}
+        assert {one["key"] for one in store.read(JOB.study)} == {OTHER.key}
     store.add(JOB, [snapshot(0), snapshot(1)])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        keys = [one["key"] for one in store.of(JOB.study)]
+        keys = [one["key"] for one in store.read(JOB.study)]
     assert keys == [OTHER.key, JOB.key, JOB.key]
 
 
@@ -95,7 +95,7 @@ def test_a_run_without_its_last_line_is_not_there(store):
     store.add(JOB, [snapshot(0), snapshot(1)])
     path = store.path(JOB.study)
     path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
-    assert store.of(JOB.study) == []
+    assert store.read(JOB.study) == []
 
 
 def test_damage_in_the_middle_is_named(store):
@@ -105,7 +105,7 @@ def test_damage_in_the_middle_is_named(store):
         path.write_bytes(path.read_bytes() + line)
         store.path(JOB.study).open("ab").write(path.read_bytes().splitlines(keepends=True)[0])
         with pytest.raises(DataFileError, match=r"rb16-figure-4\.jsonl, line 2"):
-            store.of(JOB.study)
+            store.read(JOB.study)
 
 
 def test_what_is_settled(store):
@@ -117,4 +117,4 @@ def test_what_is_settled(store):
         ([snapshot(), snapshot(1, "failed")], False),
     ]:
         store.add(JOB, records)
-        assert (JOB.key in settled(store.of(JOB.study))) == is_settled
+        assert (JOB.key in settled_keys(store.read(JOB.study))) == is_settled

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from studies import process, runner
-from studies.records import Store, settled
-from studies.runner import Plan, absent_sets, in_turns, plan, records_to_show, run
+from studies.records import Store, settled_keys
+from studies.runner import Plan, absence_check, interleave, plan, records_to_show, run
 from studies.study import Job, Study
 
 
@@ -111,12 +111,12 @@ def test_what_has_no_data_costs_nothing():
 
 def test_studies_take_turns():
     long, short = study("figure-1", 8).jobs(), study("figure-2", 2).jobs()
-    found = in_turns([long, short])
+    found = interleave([long, short])
     assert sorted(keys(found)) == sorted(keys(long) + keys(short))
     assert [job for job in found if job in long] == long
     assert [found.index(job) for job in short] == [2, 7]
-    assert in_turns([long, long]) == long
-    assert in_turns([[], []]) == []
+    assert interleave([long, long]) == long
+    assert interleave([[], []]) == []
 
 
 # Runs.
@@ -126,14 +126,14 @@ def test_run_stores_what_ends_and_resumes(store, ran):
     ran["status"] = {1: "failed", 2: "over time"}
     seen = []
     todo = plan([study()], set(), 100.0)
-    assert run(todo, store, 100.0, watch=seen.append) == []
-    assert [(one.n_ended, one.n_jobs, one.left) for one in seen] == [
+    assert run(todo, store, 100.0, on_end=seen.append) == []
+    assert [(one.n_ended, one.n_jobs, one.seconds_left) for one in seen] == [
         (1, 4, 30.0),
         (2, 4, 20.0),
         (3, 4, 10.0),
         (4, 4, 0.0),
     ]
-    known = settled(store.of("fake/figure-1"))
+    known = settled_keys(store.read("fake/figure-1"))
     again = plan([study()], known, 100.0)
     assert [job.options["number"] for job in again.jobs] == [1]
     assert again.n_settled == 3
@@ -144,7 +144,7 @@ def test_run_ends_with_its_budget(store, ran):
     jobs = study(n_jobs=5, seconds=0.1).jobs()
     left = run(Plan(jobs, 0), store, 0.25)
     assert left == jobs[2:]
-    assert len(store.of("fake/figure-1")) == 2
+    assert len(store.read("fake/figure-1")) == 2
     assert all(limit <= 0.25 * 1.1 for limit in ran["limits"])
 
 
@@ -159,9 +159,9 @@ def test_a_job_cut_by_the_budget_is_not_over_time(store, ran):
     ran["status"] = {0: "over time", 1: "over time"}
     jobs = study(n_jobs=2, seconds=1.0).jobs()
     assert run(Plan(jobs, 0), store, 5.0) == jobs
-    assert store.of("fake/figure-1") == []
+    assert store.read("fake/figure-1") == []
     assert run(Plan(jobs, 0), store, 500.0) == []
-    assert len(store.of("fake/figure-1")) == 2
+    assert len(store.read("fake/figure-1")) == 2
 
 
 def test_missing_data_are_stored_once_and_tried_again(store, ran, tmp_path):
@@ -169,10 +169,10 @@ def test_missing_data_are_stored_once_and_tried_again(store, ran, tmp_path):
     lost = study(data="lost", n_jobs=1)
 
     def once():
-        absent = absent_sets(tmp_path / "data")
-        todo = plan([lost], settled(store.of(lost.key)), 100.0, absent)
+        absent = absence_check(tmp_path / "data")
+        todo = plan([lost], settled_keys(store.read(lost.key)), 100.0, absent)
         run(todo, store, 100.0, tmp_path / "data")
-        return [(one["status"], one["reason"]) for one in store.of(lost.key)]
+        return [(one["status"], one["reason"]) for one in store.read(lost.key)]
 
     for _ in range(2):
         ((status, reason),) = once()
@@ -216,13 +216,13 @@ def test_killed_in_the_middle_and_resumed(tmp_path, monkeypatch):
     os.kill(started, signal.SIGKILL)
     os.waitpid(started, 0)
     _wait_for_end(pid)
-    assert [one["options"]["number"] for one in store.of("fake/figure-1")] == [0]
+    assert [one["options"]["number"] for one in store.read("fake/figure-1")] == [0]
     monkeypatch.setattr(process, "WORKER", (*command[:3], _WORKER.replace("== 1", "== 9")))
     fake = Study("fake", "figure-1", "", "", lambda: jobs, minutes=1.0)
-    todo = plan([fake], settled(store.of(fake.key)), 1000.0)
+    todo = plan([fake], settled_keys(store.read(fake.key)), 1000.0)
     assert todo.jobs == jobs[1:]
     run(todo, store, 1000.0)
-    assert [one["options"]["number"] for one in store.of(fake.key)] == [0, 1, 2]
+    assert [one["options"]["number"] for one in store.read(fake.key)] == [0, 1, 2]
 
 
 _REAL_SCRIPT = """

@@ -1,4 +1,4 @@
-"""Scores against slow twins, written out row by row."""
+"""Test scores against reference implementations with a loop over rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gramless.base.errors import InputError
-from studies.scores import LOSSES, SCORES, Judge, Rows
+from studies.scores import LOSSES, SCORES, Rows, Scorer
 from studies.study import Snapshot
 
 RNG = np.random.default_rng(0)
@@ -25,11 +25,11 @@ def loss_of(name: str, z: float, y: float) -> float:
     }[name]
 
 
-def judge_of(task, y, names, loss=None, y_test=None) -> Judge:
+def scorer_for(task, y, names, loss=None, y_test=None) -> Scorer:
     X = np.arange(float(len(y)))[:, None]
     classes = np.array([]) if task == "regression" else np.unique(y)
     test = Rows(X, y if y_test is None else y_test)
-    return Judge(task, classes, Rows(X, y), test, names, loss)
+    return Scorer(task, classes, Rows(X, y), test, names, loss)
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge", "hinge"])
@@ -38,11 +38,11 @@ def test_objective_of_two_classes(loss):
     z = RNG.normal(size=N)
     signs = [1.0 if label == "yes" else -1.0 for label in y]
     mean = sum(loss_of(loss, z[i], signs[i]) for i in range(N)) / N
-    found = judge_of("binary", y, ["objective", "train_loss"], loss).scores(
+    scores = scorer_for("binary", y, ["objective", "train_loss"], loss).scores(
         Snapshot(lambda X: y, lambda X: z, penalty=0.125)
     )
-    np.testing.assert_allclose(found["objective"], mean + 0.125, rtol=1e-12)
-    np.testing.assert_allclose(found["train_loss"], mean, rtol=1e-12)
+    np.testing.assert_allclose(scores["objective"], mean + 0.125, rtol=1e-12)
+    np.testing.assert_allclose(scores["train_loss"], mean, rtol=1e-12)
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "multinomial"])
@@ -55,32 +55,32 @@ def test_loss_of_many_classes(loss):
             total += math.log(sum(math.exp(value) for value in z[i])) - z[i, column]
         else:
             total += sum(loss_of(loss, z[i, k], 1.0 if k == column else -1.0) for k in range(3))
-    found = judge_of("multiclass", y, ["test_loss"], loss).scores(
+    scores = scorer_for("multiclass", y, ["test_loss"], loss).scores(
         Snapshot(lambda X: y, lambda X: z)
     )
-    np.testing.assert_allclose(found["test_loss"], total / N, rtol=1e-12)
+    np.testing.assert_allclose(scores["test_loss"], total / N, rtol=1e-12)
 
 
 def test_scores_of_numbers():
     y, predicted = RNG.normal(5.0, 2.0, N), RNG.normal(5.0, 2.0, N)
     names = ["test_error", "relative_error", "train_mse", "objective"]
-    judge = judge_of("regression", y, names, "squared", y_test=3 * y)
-    found = judge.scores(Snapshot(lambda X: predicted, lambda X: predicted, penalty=1.0))
+    scorer = scorer_for("regression", y, names, "squared", y_test=3 * y)
+    scores = scorer.scores(Snapshot(lambda X: predicted, lambda X: predicted, penalty=1.0))
     rmse = math.sqrt(sum((3 * y[i] - predicted[i]) ** 2 for i in range(N)) / N)
     spread = math.sqrt(sum((3 * one - 3 * y.mean()) ** 2 for one in y) / N)
-    np.testing.assert_allclose(found["test_error"], rmse / spread, rtol=1e-12)
-    lengths = math.sqrt(sum((3 * one) ** 2 for one in y))
-    np.testing.assert_allclose(found["relative_error"], rmse * math.sqrt(N) / lengths, rtol=1e-12)
-    square = sum((y[i] - predicted[i]) ** 2 for i in range(N)) / N
-    np.testing.assert_allclose(found["train_mse"], square, rtol=1e-12)
-    np.testing.assert_allclose(found["objective"], square / 2 + 1.0, rtol=1e-12)
+    np.testing.assert_allclose(scores["test_error"], rmse / spread, rtol=1e-12)
+    norm = math.sqrt(sum((3 * one) ** 2 for one in y))
+    np.testing.assert_allclose(scores["relative_error"], rmse * math.sqrt(N) / norm, rtol=1e-12)
+    mse = sum((y[i] - predicted[i]) ** 2 for i in range(N)) / N
+    np.testing.assert_allclose(scores["train_mse"], mse, rtol=1e-12)
+    np.testing.assert_allclose(scores["objective"], mse / 2 + 1.0, rtol=1e-12)
 
 
-def test_shares_of_wrong_labels():
+def test_misclassification_rates():
     y, y_test = np.array([0, 1, 1, 1]), np.array([0, 0, 0, 1])
     names = ["test_error", "train_error", "relative_error", "train_relative_error"]
-    found = judge_of("binary", y, names, y_test=y_test).scores(Snapshot(lambda X: np.ones(4)))
-    assert found == {
+    scorer = scorer_for("binary", y, names, y_test=y_test)
+    assert scorer.scores(Snapshot(lambda X: np.ones(4))) == {
         "test_error": 0.75,
         "train_error": 0.25,
         "relative_error": 0.75,
@@ -88,25 +88,25 @@ def test_shares_of_wrong_labels():
     }
 
 
-def test_what_is_known_is_not_asked_again():
+def test_predictions_are_computed_once():
     y = np.array([0, 1, 1, 1])
-    asked = []
+    n_predicted = []
 
     def predict(X):
-        asked.append(len(X))
+        n_predicted.append(len(X))
         return y
 
-    judge = judge_of("binary", y, ["test_error", "relative_error"])
-    judge.scores(Snapshot(predict))
-    assert asked == [4]
-    assert judge.scores(Snapshot(predict), np.zeros(4))["test_error"] == 0.75
-    assert asked == [4]
+    scorer = scorer_for("binary", y, ["test_error", "relative_error"])
+    scorer.scores(Snapshot(predict))
+    assert n_predicted == [4]
+    assert scorer.scores(Snapshot(predict), np.zeros(4))["test_error"] == 0.75
+    assert n_predicted == [4]
 
 
-def test_faults_are_named():
-    for names, loss, snapshot, said in [
-        (["accuracy"], None, None, "'accuracy' is no score"),
-        (["objective"], "cubic", None, "'cubic' is no loss"),
+def test_invalid_names_and_shapes_raise():
+    for names, loss, snapshot, message in [
+        (["accuracy"], None, None, "'accuracy' is not a score"),
+        (["objective"], "cubic", None, "'cubic' is not a loss"),
         (["objective"], None, Snapshot(len, lambda X: np.zeros(4)), 'option "loss"'),
         (["objective"], "squared", Snapshot(len), "no responses"),
         (["objective"], "squared", Snapshot(len, lambda X: np.zeros((4, 3))), r"\(4, 2\)"),
@@ -114,11 +114,11 @@ def test_faults_are_named():
         (["test_error"], None, Snapshot(lambda X: np.zeros(1)), r"\(1,\)"),
         (["test_mse"], None, Snapshot(lambda X: np.zeros(4)), "labels"),
     ]:
-        with pytest.raises(InputError, match=said):
-            judge_of("binary", np.array([0, 1, 1, 1]), names, loss).scores(snapshot)
+        with pytest.raises(InputError, match=message):
+            scorer_for("binary", np.array([0, 1, 1, 1]), names, loss).scores(snapshot)
 
 
-def test_every_score_of_the_contract_is_there():
+def test_names_of_scores_and_losses():
     assert set(SCORES) == {
         f"{part}_{what}" for part in ("test", "train") for what in ("error", "loss", "mse")
     } | {"relative_error", "train_relative_error", "objective"}

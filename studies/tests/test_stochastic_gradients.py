@@ -14,7 +14,7 @@ from gramless.preprocessing.median import median_distance
 from studies.dsg16.one_versus_one import OneVersusOne
 from studies.dsg16.runs import CDSG, DSG, OURS, OURS_GRADIENT, SEPARATOR, SVRG_LABEL, UDSG
 from studies.dsg16.stochastic_gradients import TRAINERS, SnapshotTimes, course_of
-from studies.scores import LOSSES, Judge, Rows
+from studies.scores import LOSSES, Rows, Scorer
 from studies.study import Training
 
 ALPHA = 1e-3
@@ -62,9 +62,9 @@ def scored(training, given, *names):
     """Return the scores of all training rows as each snapshot comes, and the snapshots."""
     rows = Rows(training.X, training.y)
     classes = np.array([]) if training.task == "regression" else np.unique(training.y)
-    judge = Judge(training.task, classes, rows, rows, names, given["loss"])
+    scorer = Scorer(training.task, classes, rows, rows, names, given["loss"])
     (race,) = TRAINERS.values()
-    return [(judge.scores(snapshot), snapshot) for snapshot in race(training, given, Counter())]
+    return [(scorer.scores(snapshot), snapshot) for snapshot in race(training, given, Counter())]
 
 
 def test_snapshots_come_along_the_clock_and_improve(three_classes):
@@ -210,7 +210,7 @@ def test_rows_are_projected_alike_in_training_and_in_judging():
     np.testing.assert_array_equal(training.y[order], labels[np.lexsort(read.T)])
 
 
-def test_deformed_rows_are_endless_and_in_the_units_of_the_judges():
+def test_deformed_rows_are_endless_and_in_the_units_of_the_scored_rows():
     rng = np.random.default_rng(0)
     y = np.arange(200) % 2
     images = np.zeros((200, 8, 8))
