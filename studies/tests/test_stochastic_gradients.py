@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from gramless import RandomFourier
 from gramless.kernels import Gaussian
 from gramless.preprocessing.median import median_distance
-from studies.dsg16.one_versus_one import OneVersusOne
+from studies.dsg16.one_versus_one import PairEncoder
 from studies.dsg16.runs import CDSG, DSG, OURS, OURS_GRADIENT, SEPARATOR, SVRG_LABEL, UDSG
 from studies.dsg16.stochastic_gradients import TRAINERS, SnapshotTimes, course_of
 from studies.scores import LOSSES, Rows, Scorer
@@ -112,15 +112,14 @@ def test_pairs_of_classes_share_their_features(three_classes):
     assert max(ends.values()) < 0.2
 
 
-def test_one_versus_one_votes():
-    model = OneVersusOne(loss="hinge")
-    model.classes_ = np.array(["a", "b", "c", "d"])
-    targets = model._encode(["c", "a"])
-    # Of the pairs ab, ac, ad, bc, bd, cd.
+def test_one_versus_one_predicts_the_class_that_wins_most_pairs():
+    encoder = PairEncoder(np.array(["a", "b", "c", "d"]))
+    targets = encoder.encode(["c", "a"])
+    # The pairs are ab, ac, ad, bc, bd, cd.
     assert targets.tolist() == [[0, -1, 0, -1, 0, 1], [1, 1, 1, 0, 0, 0]]
-    assert (model.classes_[model._most_wins(targets)] == ["c", "a"]).all()
-    # b beats a, c beats b, a beats c, and all beat d: the first of equal winners.
-    assert model._most_wins(np.array([[-1.0, 1.0, 1.0, -1.0, 1.0, 1.0]])) == 0
+    assert encoder.decode(targets).tolist() == ["c", "a"]
+    # b beats a, c beats b, a beats c, and all beat d: the first of a tie.
+    assert encoder.decode(np.array([[-1.0, 1.0, 1.0, -1.0, 1.0, 1.0]])) == ["a"]
 
 
 @pytest.mark.slow
