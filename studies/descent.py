@@ -1,4 +1,4 @@
-"""Trainers of RB16's section 4: coordinate descent with many steps at once, and from threads."""
+"""Trainers of RB16's section 4: coordinate descent with simultaneous steps, and with threads."""
 
 from __future__ import annotations
 
@@ -31,37 +31,37 @@ from studies.settings import numbers_in, read_options, unit_of
 from studies.study import Clock, Snapshot, Training
 from studies.targets import TargetEncoding
 
-LOOKS_AN_EPOCH, MOST_EPOCHS = 10, 20_000
-"""How often the objective is looked at; where a run is given up."""
+# The objective is evaluated 10 times per epoch; a run stops without success after MAX_EPOCHS.
+CHECKS_PER_EPOCH, MAX_EPOCHS = 10, 20_000
+# Gaps are relative to the objective that this solver reaches.
 LONG_RUN = RandomDescent(tol=1e-7, max_iter=400)
-"""What finds the minimum that gaps are measured from."""
 _LOSSES: dict[str, Loss] = {"squared": Squared(), "squared_hinge": SquaredHinge()}
 
 
 @dataclass(frozen=True)
 class Descent:
-    """What a trainer of this file is given.
+    """The options of the trainers in this module.
 
     Parameters
     ----------
     features : {"binning", "fourier"}
-        Random bins of the Laplacian kernel, or shifted Fourier features of the Gaussian one.
+        Random bins of the Laplacian kernel, or shifted Fourier features of the Gaussian kernel.
     size : int
-        Grids or columns.
+        Number of grids or columns.
     bandwidth : float
-        In ``units``, as :class:`studies.settings.Setting` has it.
+        The bandwidth in ``units``, see :class:`studies.settings.Setting`.
     at_once : str
-        Steps at once, or threads, such as ``"1 2 4"``: 1 must be the first.
+        Numbers of simultaneous steps, or of threads, such as ``"1 2 4"``. The first must be 1.
     units : str, default="standard"
     penalty : float, default=1e-4
-        Of the mean loss and the absolute values of the weights.
+        The L1 penalty, relative to the mean loss.
     loss : {"squared", "squared_hinge"}, default="squared"
     gap : float, default=1e-3
-        ``(F - F*) / F*`` that a run must reach.
+        Relative gap ``(F - F*) / F*`` at which a run stops.
     repeats : int, default=3
-        Runs with different seeds, or in turns: their median counts.
+        Number of runs with different seeds, or of timed runs, whose median is recorded.
     epochs : int, default=500
-        The most of a timed run.
+        Maximum number of epochs of a timed run.
     """
 
     features: str
@@ -77,31 +77,31 @@ class Descent:
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Descent:
-        """Return what options name.
+        """Return the options given by a job's options.
 
         Raises
         ------
         InputError
-            If an option is missing or not known, or the first of ``at_once`` is not 1.
+            If an option is missing or unknown, or the first number in ``at_once`` is not 1.
         """
-        read = read_options(cls, options, "descent's options")
-        if read.counts[0] != 1:
-            raise InputError(f"descent: at_once must begin with 1, got {read.at_once!r}")
-        return read
+        descent = read_options(cls, options, "descent's options")
+        if descent.counts[0] != 1:
+            raise InputError(f"descent: at_once must begin with 1, got {descent.at_once!r}")
+        return descent
 
     @property
     def counts(self) -> list[int]:
-        """How many steps at once, or threads."""
+        """The numbers of simultaneous steps, or of threads."""
         return [int(count) for count in numbers_in(self.at_once)]
 
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """The problem over stored columns, and what makes features of new rows."""
+    """The problem with its stored columns, and a function that computes features of new rows."""
 
     problem: Problem
     stored: StoredColumns
-    features_of: Callable[[Any], FeatureMatrix]
+    compute_features: Callable[[Any], FeatureMatrix]
     encoding: TargetEncoding
 
     @classmethod
@@ -129,7 +129,7 @@ class _Task:
         return cls(problem, StoredColumns.of(problem), feature_map.feature_matrix, encoding)
 
     def law(self, n_at_once: int) -> float:
-        """Return what RB16's equation 29 says of so many steps at once."""
+        """Return the speed-up of simultaneous steps by RB16's equation 29."""
         n_columns = self.problem.matrix.shape[1]
         return law_of_speedup(n_at_once, self.stored.max_nonzeros, n_columns)
 
@@ -139,7 +139,7 @@ class _Task:
         facts["nonzeros_a_row"] = int(self.stored.max_nonzeros)
 
         def outputs(rows: Any) -> NDArray[np.float64]:
-            return self.features_of(rows).matvec(weights)
+            return self.compute_features(rows).matvec(weights)
 
         return Snapshot(
             lambda rows: self.encoding.decode(outputs(rows)),
@@ -152,46 +152,46 @@ class _Task:
 def simultaneous_descent(
     training: Training, options: Mapping[str, Any], clock: Clock
 ) -> Iterator[Snapshot]:
-    """Count the epochs that descent with several steps at once takes to a gap.
+    """Count the epochs that descent with simultaneous steps needs to reach a gap.
 
     Parameters
     ----------
     training : Training
     options : mapping
-        As :class:`Descent`.
+        Fields of :class:`Descent`.
     clock : Clock
-        Phases ``"features"``, ``"best"``, the long run, and ``"descent"``.
+        Phases ``"features"``, ``"best"``, for the long run, and ``"descent"``.
 
     Yields
     ------
     Snapshot
-        One for each number of steps at once. Its facts: ``at_once``, ``epochs`` (the median over
-        the runs, None where one did not arrive), ``speed_up``, that in steps, and ``law``,
-        RB16's equation 29.
+        One for each number of simultaneous steps, with the facts ``at_once``, ``epochs`` (the
+        median over the runs, None if a run did not reach the gap), ``speed_up`` in steps, and
+        ``law``, the speed-up by RB16's equation 29.
     """
-    chosen = Descent.read(options)
-    task, best = _task_and_best(chosen, training, clock)
-    alone: float | None = None
-    for at_once in chosen.counts:
+    descent = Descent.read(options)
+    task, best = _task_and_best(descent, training, clock)
+    epochs_alone: float | None = None
+    for at_once in descent.counts:
         with clock.phase("descent"):
-            reach = partial(epochs_to_gap, task.problem, task.stored, best, chosen.gap, at_once)
-            found = map_blocks(reach, [(seed,) for seed in range(chosen.repeats)], None)
-        arrived = all(np.isfinite(epochs) for epochs, _ in found)
-        epochs = float(median(epochs for epochs, _ in found)) if arrived else None
-        alone = epochs if at_once == 1 else alone
+            run = partial(epochs_to_gap, task.problem, task.stored, best, descent.gap, at_once)
+            runs = map_blocks(run, [(seed,) for seed in range(descent.repeats)], None)
+        has_converged = all(np.isfinite(epochs) for epochs, _ in runs)
+        epochs = float(median(epochs for epochs, _ in runs)) if has_converged else None
+        epochs_alone = epochs if at_once == 1 else epochs_alone
         facts = {
             "at_once": at_once,
             "epochs": epochs,
-            "speed_up": at_once * alone / epochs if alone and epochs else None,
+            "speed_up": at_once * epochs_alone / epochs if epochs_alone and epochs else None,
             "law": task.law(at_once),
         }
-        yield task.snapshot(found[0][1], facts)
+        yield task.snapshot(runs[0][1], facts)
 
 
-def _task_and_best(chosen: Descent, training: Training, clock: Clock) -> tuple[_Task, float]:
-    """Return the task and its least objective: phases ``"features"`` and ``"best"``."""
+def _task_and_best(descent: Descent, training: Training, clock: Clock) -> tuple[_Task, float]:
+    """Return the task and its minimal objective, timed as ``"features"`` and ``"best"``."""
     with clock.phase("features"):
-        task = _Task.of(chosen, training)
+        task = _Task.of(descent, training)
     with clock.phase("best"):
         best = LONG_RUN.solve(task.problem).history[-1]["objective"]
     return task, best
@@ -200,116 +200,118 @@ def _task_and_best(chosen: Descent, training: Training, clock: Clock) -> tuple[_
 def epochs_to_gap(
     problem: Problem, stored: StoredColumns, best: float, gap: float, at_once: int, seed: int
 ) -> tuple[float, NDArray[np.float64]]:
-    """Return the epochs to a gap, NaN if they are too many, and the weights there.
+    """Return the epochs needed to reach a gap, NaN if they are too many, and the last weights.
 
-    An epoch is as many updates as there are columns. Between two looks at the objective the
-    logarithm of its gap is taken for linear.
+    An epoch is as many updates as there are columns. The number is interpolated: between two
+    evaluations of the objective, the logarithm of the gap is assumed to be linear.
 
     Parameters
     ----------
     problem : Problem
     stored : StoredColumns
-        Those of the problem's matrix.
+        The columns of the problem's matrix.
     best : float
-        F*, the least objective, above 0.
+        F*, the minimal objective, which must be positive.
     gap : float
-        ``(F - F*) / F*`` that is to be reached from zero weights.
+        The relative gap ``(F - F*) / F*`` to reach from zero weights.
     at_once : int
-        Steps at once.
+        Number of simultaneous steps.
     seed : int
-        Of the columns' order.
+        Seed of the order of the columns.
     """
     run = SimultaneousSteps(problem, stored, at_once, seed)
     n_columns, goal = len(run.weights), best * (1.0 + gap)
-    n_steps = max(1, n_columns // (LOOKS_AN_EPOCH * at_once))
-    updates, before = 0, run.value()
-    while updates < MOST_EPOCHS * n_columns:
+    n_steps = max(1, n_columns // (CHECKS_PER_EPOCH * at_once))
+    updates, previous = 0, run.value()
+    while updates < MAX_EPOCHS * n_columns:
         run.step(n_steps)
         value = run.value()
         if value <= goal:
-            left, gained = np.log(before - best), np.log(max(value - best, 1e-300))
-            share = (left - np.log(goal - best)) / (left - gained)
+            # The gap may be zero, or negative by rounding.
+            log_before, log_after = np.log(previous - best), np.log(max(value - best, 1e-300))
+            share = (log_before - np.log(goal - best)) / (log_before - log_after)
             return float(updates + share * n_steps * at_once) / n_columns, run.weights
-        updates, before = updates + n_steps * at_once, value
+        updates, previous = updates + n_steps * at_once, value
     return float("nan"), run.weights
 
 
 def shared_descent(
     training: Training, options: Mapping[str, Any], clock: Clock
 ) -> Iterator[Snapshot]:
-    """Time RB16's Algorithm 2 to a gap with different numbers of threads, in turns.
+    """Time RB16's Algorithm 2 to a gap, alternating between the numbers of threads.
 
     Parameters
     ----------
     training : Training
     options : mapping
-        As :class:`Descent`.
+        Fields of :class:`Descent`.
     clock : Clock
-        Phases ``"features"``, in which columns are stored, ``"best"`` and ``"descent"``.
+        Phases ``"features"``, which includes storing the columns, ``"best"`` and ``"descent"``.
 
     Yields
     ------
     Snapshot
-        One for each number of threads. Its facts: ``at_once``, the threads; ``run_seconds``, the
-        median of the repeats, of the updates alone; ``epochs``; ``speed_up`` in seconds, None where
-        a run did not arrive; ``law``.
+        One for each number of threads, with the facts ``at_once``, the number of threads,
+        ``run_seconds``, the median time of the updates, ``epochs``, ``speed_up`` in seconds, None
+        if a run did not reach the gap, and ``law``.
     """
-    chosen = Descent.read(options)
-    task, best = _task_and_best(chosen, training, clock)
-    goal = best * (1.0 + chosen.gap)
-    runs: dict[int, list[_Timed]] = {threads: [] for threads in chosen.counts}
+    descent = Descent.read(options)
+    task, best = _task_and_best(descent, training, clock)
+    goal = best * (1.0 + descent.gap)
+    runs: dict[int, list[_TimedRun]] = {n_threads: [] for n_threads in descent.counts}
     with clock.phase("descent"):
-        _run_shared(task, 1, goal, most_epochs=1)
-        for _ in range(chosen.repeats):
-            for threads in chosen.counts:
-                runs[threads].append(_run_shared(task, threads, goal, chosen.epochs))
-    alone = median(run.seconds for run in runs[1])
-    for threads, own in runs.items():
-        arrived = all(run.arrived for run in (*runs[1], *own))
-        seconds = median(run.seconds for run in own)
+        # A run of one epoch loads the compiled loops.
+        _run_shared(task, 1, goal, max_epochs=1)
+        for _ in range(descent.repeats):
+            for n_threads in descent.counts:
+                runs[n_threads].append(_run_shared(task, n_threads, goal, descent.epochs))
+    seconds_alone = median(run.seconds for run in runs[1])
+    for n_threads, repeats in runs.items():
+        has_converged = all(run.has_converged for run in (*runs[1], *repeats))
+        seconds = median(run.seconds for run in repeats)
         facts = {
-            "at_once": threads,
+            "at_once": n_threads,
             "run_seconds": seconds,
-            "epochs": median(run.epochs for run in own),
-            "speed_up": alone / seconds if arrived else None,
-            "law": task.law(threads),
+            "epochs": median(run.epochs for run in repeats),
+            "speed_up": seconds_alone / seconds if has_converged else None,
+            "law": task.law(n_threads),
         }
-        yield task.snapshot(own[-1].weights, facts)
+        yield task.snapshot(repeats[-1].weights, facts)
 
 
 @dataclass(frozen=True, eq=False)
-class _Timed:
-    """A run of Algorithm 2 from zero."""
+class _TimedRun:
+    """The result of a run of Algorithm 2 from zero weights."""
 
     seconds: float
     epochs: int
-    arrived: bool
+    has_converged: bool
     weights: NDArray[np.float64]
 
 
-def _run_shared(task: _Task, n_threads: int, goal: float, most_epochs: int) -> _Timed:
-    """Run until the objective, computed once an epoch, is at most the goal; time the updates."""
+def _run_shared(task: _Task, n_threads: int, goal: float, max_epochs: int) -> _TimedRun:
+    """Run until the objective reaches the goal, evaluated once per epoch; time the updates only."""
     problem = task.problem
     if isinstance(problem.matrix, BinnedMatrix):
-        # Its own products, once an epoch, take as many threads.
+        # The products between epochs use the same number of threads as the updates.
         matrix = problem.matrix
-        own = BinnedMatrix(matrix.codes, matrix.offsets, has_unseen=False, n_jobs=n_threads)
-        problem = replace(problem, matrix=own)
+        matrix = BinnedMatrix(matrix.codes, matrix.offsets, has_unseen=False, n_jobs=n_threads)
+        problem = replace(problem, matrix=matrix)
     run, epochs = _TimedSteps(problem, task.stored, n_threads, 0), 0
-    began, measured = time.perf_counter(), run.measuring
-    while run.objective > goal and epochs < most_epochs:
+    started, untimed = time.perf_counter(), run.measure_seconds
+    while run.objective > goal and epochs < max_epochs:
         run.epoch()
         epochs += 1
-    seconds = time.perf_counter() - began - (run.measuring - measured)
-    return _Timed(seconds, epochs, run.objective <= goal, run.weights)
+    seconds = time.perf_counter() - started - (run.measure_seconds - untimed)
+    return _TimedRun(seconds, epochs, run.objective <= goal, run.weights)
 
 
 class _TimedSteps(SharedSteps):
-    """Algorithm 2, with the seconds of objectives and products apart."""
+    """Algorithm 2 that sums the seconds spent on objectives and products."""
 
-    measuring = 0.0
+    measure_seconds = 0.0
 
     def measure(self) -> None:
-        began = time.perf_counter()
+        started = time.perf_counter()
         super().measure()
-        self.measuring += time.perf_counter() - began
+        self.measure_seconds += time.perf_counter() - started

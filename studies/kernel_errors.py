@@ -1,4 +1,4 @@
-"""Errors of inner products of features as approximations of their kernel, and their bounds."""
+"""Errors of the kernel approximated by inner products of features, and bounds of the errors."""
 
 from __future__ import annotations
 
@@ -23,31 +23,32 @@ from gramless.inspection.explanation import sample_rows
 from gramless.kernels import Kernel
 from gramless.preprocessing.rows import Rows, check_rows
 
+# Distances in bandwidths from which derivatives at zero are extrapolated.
 _DISTANCES = 2.0 ** -np.arange(4.0, 11.0)
-"""Distances in bandwidths from which derivatives at zero are extrapolated."""
-_SETTLED, _SHRINKS = 1e-6, 0.99
+_CONVERGED = 1e-6  # relative last difference below which a sequence has its limit
+_MAX_RATIO = 0.99  # of successive differences; above it, a sequence counts as divergent
 
 
 @dataclass(frozen=True)
 class KernelErrors:
-    """How well features of one size approximate their kernel; means over the seeds.
+    """Errors of the kernel approximation by features of one size, averaged over seeds.
 
     Attributes
     ----------
     size, n_columns : int
-        Grids, components or landmarks; columns.
+        Number of grids, components or landmarks; number of columns.
     n_pairs : int
-        Pairs of different rows.
+        Number of pairs of different rows in the sample.
     sup, mean, rms : float
-        The largest, the mean and the root mean square of ``|z(x)'z(y) - k(x, y)|`` over the pairs.
+        The maximum, mean and root mean square of ``|z(x)'z(y) - k(x, y)|`` over the pairs.
     hoeffding_pair, hoeffding : float or None
-        Bounds of the error of one pair, and of the largest over all these pairs, with the
-        probability asked for; None for dependent draws.
+        Bounds of the error of one pair, and of the largest error of all pairs, that fail with the
+        given probability. None if the draws are dependent.
     claim : float or None
-        Bound for all pairs of a region that contains the sample, by Claim 1 or 2 of RR07; infinite
-        where its constants are.
+        Bound for all pairs of a region that contains the sample, by Claim 1 or 2 of RR07. Infinite
+        if its constants are infinite, and None if neither claim applies.
     n_bytes : int
-        What the features of all rows take.
+        Size of the feature matrix of all rows.
     seconds : float
         Time to fit and compute these features and to multiply by them once.
 
@@ -82,36 +83,36 @@ def kernel_errors(
     n_seeds: int = 3,
     failure: float = 0.05,
 ) -> list[KernelErrors]:
-    """Measure a feature map's error of the kernel against its size.
+    """Measure the error of the kernel approximated by a feature map, for several sizes.
 
     Parameters
     ----------
     feature_map : SizedMap
-        A template; its ``random_state`` is the first of the seeds.
+        An unfitted map, which is cloned. Its ``random_state`` is the first of the seeds.
     X : array-like or sparse matrix (n_samples, n_features)
-        Rows to fit to; the bandwidth is in their units.
+        Rows to fit; the bandwidth is in their units.
     sizes : sequence of int
-        Numbers of grids, components or landmarks to try.
+        Numbers of grids, components or landmarks.
     n_rows : int, default=300
-        Rows in the sample, at most.
+        Maximum number of sampled rows, whose pairs are compared.
     n_seeds : int, default=3
-        Draws of each size, over which errors are averaged.
+        Number of draws per size, over which errors are averaged.
     failure : float, default=0.05
-        The probability that a bound may fail.
+        Probability with which a bound may fail.
 
     Returns
     -------
     list of KernelErrors
-        One a size.
+        One per size.
 
     Raises
     ------
     InputError
-        If there are not two rows, or a number is out of its range.
+        If there are fewer than two rows, or a number is out of range.
 
     Notes
     -----
-    A fit a size and seed, and ``n_rows^2`` inner products.
+    The cost is one fit, and about ``n_rows^2`` inner products, for each size and seed.
 
     Examples
     --------
@@ -121,8 +122,8 @@ def kernel_errors(
     >>> 3 < few.rms / many.rms < 5, many.sup < many.hoeffding
     (True, True)
     """
-    whole = isinstance(n_rows, Integral) and isinstance(n_seeds, Integral)
-    if not whole or n_seeds < 1 or n_rows < 2 or len(sizes) == 0:
+    are_integers = isinstance(n_rows, Integral) and isinstance(n_seeds, Integral)
+    if not are_integers or n_seeds < 1 or n_rows < 2 or len(sizes) == 0:
         raise InputError(
             f"kernel_errors needs a size, a seed and two rows; got {len(sizes)} sizes, "
             f"n_seeds={n_seeds!r} and n_rows={n_rows!r}."
@@ -133,39 +134,39 @@ def kernel_errors(
     rows = check_rows(template, X, reset=True, min_rows=2)
     seed = seed_from(template.random_state)
     template.set_params(random_state=seed)
-    # The bandwidth and the sampling of all sizes are those found by one fit to all rows.
+    # One fit to all rows determines the bandwidth and the sampling for all sizes.
     fitted = template.resized(min(sizes)).fit(rows)
     template.set_params(bandwidth=fitted.bandwidth_)
     if isinstance(fitted, RandomFourier):
         template.set_params(sampling=fitted.sampling_)
-    chosen = sample_rows(rows.shape[0], n_rows, seed, "rows judged")
-    truth = exact_gram(template, rows[chosen])[np.triu_indices(len(chosen), 1)]
-    compared = varying_inputs(template, rows[chosen])
-    found = []
+    sample = sample_rows(rows.shape[0], n_rows, seed, "rows judged")
+    exact = exact_gram(template, rows[sample])[np.triu_indices(len(sample), 1)]
+    inputs = varying_inputs(template, rows[sample])
+    results = []
     for size in sizes:
         runs = [
-            _run(template.resized(size).set_params(random_state=seed + k), rows, chosen, truth)
+            _run(template.resized(size).set_params(random_state=seed + k), rows, sample, exact)
             for k in range(n_seeds)
         ]
         columns, sup, mean, square, n_bytes, seconds = np.mean(runs, axis=0)
-        drawn = error_bounds(template.resized(size), len(truth), *compared, failure)
-        measured = (round(columns), len(truth), float(sup), float(mean), float(np.sqrt(square)))
-        found.append(KernelErrors(size, *measured, *drawn, int(n_bytes), float(seconds)))
-    return found
+        bounds = error_bounds(template.resized(size), len(exact), *inputs, failure)
+        errors = (round(columns), len(exact), float(sup), float(mean), float(np.sqrt(square)))
+        results.append(KernelErrors(size, *errors, *bounds, int(n_bytes), float(seconds)))
+    return results
 
 
 def _run(
-    feature_map: SizedMap, rows: Rows, chosen: AnyArray, truth: FloatArray
+    feature_map: SizedMap, rows: Rows, sample: AnyArray, exact: FloatArray
 ) -> tuple[float, ...]:
-    """Return columns, errors, bytes and seconds of one fit."""
+    """Return the columns, maximum, mean and mean squared error, bytes and seconds of one fit."""
     started = time.perf_counter()
     features = feature_map.fit_rows(rows)
     features.matvec(np.zeros(features.shape[1]))
     seconds = time.perf_counter() - started
-    gram = feature_map.rows_matrix(rows[chosen]).row_gram()
-    errors = np.abs(gram[np.triu_indices(len(chosen), 1)] - truth)
-    measured = errors.max(), errors.mean(), np.mean(errors**2)
-    return features.shape[1], *measured, features.nbytes, seconds
+    gram = feature_map.rows_matrix(rows[sample]).row_gram()
+    errors = np.abs(gram[np.triu_indices(len(sample), 1)] - exact)
+    statistics = errors.max(), errors.mean(), np.mean(errors**2)
+    return features.shape[1], *statistics, features.nbytes, seconds
 
 
 def error_bounds(
@@ -176,37 +177,38 @@ def error_bounds(
     categorical: BoolArray,
     failure: float,
 ) -> tuple[float | None, float | None, float | None]:
-    """Return bounds of a map's errors for one pair, for so many pairs, and by a claim of RR07.
+    """Return bounds of the error for one pair, for all of ``n_pairs``, and by a claim of RR07.
 
-    Each may fail with the probability ``failure``. The claims hold within the diameter of the rows
-    in bandwidths, and do not cover categories.
+    Each bound fails with probability ``failure`` at most. The claims hold for regions with the
+    diameter of the rows, measured in bandwidths, and do not cover categories.
     """
-    drawn = independent_draws(feature_map)
-    if drawn is None:
+    draws = independent_draws(feature_map)
+    if draws is None:
         return None, None, None
-    n_draws, spread = drawn
-    pair = hoeffding_error(n_draws, failure, spread=spread)
-    every = hoeffding_error(n_draws, failure, spread=spread, n_pairs=n_pairs)
-    is_grid = isinstance(feature_map, RandomBinning)
-    has_only_pairs = isinstance(feature_map, RandomFourier) and spread == 2.0
-    if categorical.any() or not (is_grid or has_only_pairs):
-        return pair, every, None
+    n_draws, spread = draws
+    one_pair = hoeffding_error(n_draws, failure, spread=spread)
+    all_pairs = hoeffding_error(n_draws, failure, spread=spread, n_pairs=n_pairs)
+    is_binning = isinstance(feature_map, RandomBinning)
+    is_paired = isinstance(feature_map, RandomFourier) and spread == 2.0
+    if categorical.any() or not (is_binning or is_paired):
+        return one_pair, all_pairs, None
     n_inputs, kernel = int(np.isfinite(bandwidth).sum()), feature_map.check_parameters()
     diameter = float(pdist(rows / bandwidth).max(initial=0.0))
-    if is_grid:
+    if is_binning:
         slope = slope_at_zero(kernel)
-        return pair, every, claim_2_error(failure, n_draws, n_inputs, slope, diameter)
-    sigma = float(np.sqrt(n_inputs * curvature_at_zero(kernel)))
-    return pair, every, claim_1_error(failure, n_draws, n_inputs, sigma, diameter)
+        claim = claim_2_error(failure, n_draws, n_inputs, slope, diameter)
+    else:
+        sigma = float(np.sqrt(n_inputs * curvature_at_zero(kernel)))
+        claim = claim_1_error(failure, n_draws, n_inputs, sigma, diameter)
+    return one_pair, all_pairs, claim
 
 
 def independent_draws(feature_map: SizedMap) -> tuple[int, float] | None:
-    """Return the number of independent draws that a map averages, and the range of one.
+    """Return the number of independent draws that a map averages, and the length of their range.
 
-    A grid takes values 0 or 1. A frequency takes values from -1 to 1, or from -2 to 2 in the
-    shifted map; with an odd number of columns, the last frequency of the paired map counts half as
-    much as the others and has twice their range. None for draws that depend on one another or on
-    rows.
+    The inner product for one grid is 0 or 1. For one frequency it is between -1 and 1, or between
+    -2 and 2 in the shifted map. With an odd number of columns, the last frequency of the paired map
+    has half the weight and twice the range. None if the draws depend on each other or on rows.
     """
     if isinstance(feature_map, RandomBinning):
         return feature_map.n_grids, 1.0
@@ -220,11 +222,11 @@ def independent_draws(feature_map: SizedMap) -> tuple[int, float] | None:
 def hoeffding_error(
     n_draws: int, failure: float, *, spread: float = 2.0, n_pairs: int = 1
 ) -> float:
-    """Return a bound on the errors of some pairs that fails with a given probability.
+    """Return a bound on the errors of ``n_pairs`` pairs that fails with a given probability.
 
-    Hoeffding's inequality for a mean of ``n_draws`` independent numbers in an interval of length
-    ``spread``, ``2 exp(-2 D eps^2 / spread^2)``, summed over the pairs and solved for eps; with
-    ``spread=2``, RR07's ``2 exp(-D eps^2 / 2)``.
+    Hoeffding's inequality for the mean of ``n_draws`` independent numbers in an interval of length
+    ``spread`` is ``2 exp(-2 D eps^2 / spread^2)``. It is summed over the pairs and solved for eps.
+    With ``spread=2`` it is RR07's ``2 exp(-D eps^2 / 2)``.
     """
     return float(spread * np.sqrt(np.log(2.0 * n_pairs / failure) / (2.0 * n_draws)))
 
@@ -232,10 +234,11 @@ def hoeffding_error(
 def claim_1_error(
     failure: float, n_draws: int, n_inputs: int, sigma: float, diameter: float
 ) -> float:
-    """Return the error that some pair in a region exceeds with a given probability.
+    """Return the bound of RR07's Claim 1 on the errors of all pairs in a region.
 
-    RR07's Claim 1, ``2^8 (sigma diam / eps)^2 exp(-D eps^2 / (4 (d + 2)))`` as printed, solved for
-    eps: D frequencies, d inputs, ``sigma`` the root of the mean of ``w'w`` over the frequencies.
+    The failure probability ``2^8 (sigma diam / eps)^2 exp(-D eps^2 / (4 (d + 2)))`` is used as
+    printed and solved for eps, with D frequencies, d inputs, and ``sigma`` the root of the mean of
+    ``w'w`` over the frequencies.
     """
     if not np.isfinite(sigma):
         return np.inf
@@ -249,11 +252,12 @@ def claim_1_error(
 def claim_2_error(
     failure: float, n_grids: int, n_inputs: int, slope: float, diameter: float
 ) -> float:
-    """Return the error that some pair in a region exceeds with a given probability.
+    """Return the bound of RR07's Claim 2 on the errors of all pairs in a region.
 
-    RR07's Claim 2, ``36 d P a diam exp(-(P eps^2 / 8 + ln(eps / L)) / (d + 1))`` as printed, solved
-    for eps: P grids, d inputs, ``a = E[1/delta] = L``, the slope at which the kernel leaves 1. Its
-    proof sums over cells of the region where it has pairs of cells: it promises too much.
+    The failure probability ``36 d P a diam exp(-(P eps^2 / 8 + ln(eps / L)) / (d + 1))`` is used as
+    printed and solved for eps, with P grids, d inputs, and ``a = E[1/delta] = L``, minus the slope
+    of the kernel at 0. The bound is too optimistic: the proof sums over cells of the region, but
+    needs pairs of cells.
     """
     if not np.isfinite(slope):
         return np.inf
@@ -265,9 +269,10 @@ def claim_2_error(
 
 
 def curvature_at_zero(kernel: Kernel) -> float:
-    """Return ``E w^2 = -k''(0)``, an input's part of Claim 1's ``sigma_p^2`` at bandwidth 1.
+    """Return ``E w^2 = -k''(0)``, the share of one input in Claim 1's ``sigma_p^2``.
 
-    It is the limit of ``2 (1 - k(h)) / h^2``, infinite for a kernel with a kink at 0.
+    It is the limit of ``2 (1 - k(h)) / h^2`` at bandwidth 1, infinite for a kernel with a kink at
+    0.
     """
     return _limit(2.0 * (1.0 - kernel.profile(_DISTANCES)) / _DISTANCES**2)
 
@@ -275,15 +280,15 @@ def curvature_at_zero(kernel: Kernel) -> float:
 def slope_at_zero(kernel: Kernel) -> float:
     """Return ``-k'(0)``, which is ``E[1/delta]`` and the Lipschitz constant in Claim 2.
 
-    For convex, decreasing kernels; infinite for one that falls vertically at 0.
+    The kernel must be convex and decreasing. The result is infinite for a vertical slope at 0.
     """
     return _limit((1.0 - kernel.profile(_DISTANCES)) / _DISTANCES)
 
 
 def _limit(values: FloatArray) -> float:
     """Return the limit of a sequence by Aitken's extrapolation, or infinity."""
-    before, last = np.diff(values)[-2:]
-    if before == 0.0 or abs(last) <= _SETTLED * abs(values[-1]):
+    previous, last = np.diff(values)[-2:]
+    if previous == 0.0 or abs(last) <= _CONVERGED * abs(values[-1]):
         return float(values[-1])
-    ratio = last / before
-    return float(values[-1] + last * ratio / (1.0 - ratio)) if ratio < _SHRINKS else np.inf
+    ratio = last / previous
+    return float(values[-1] + last * ratio / (1.0 - ratio)) if ratio < _MAX_RATIO else np.inf

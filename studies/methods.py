@@ -1,4 +1,4 @@
-"""Trainers of this package's own machines on given parameters: nothing is searched for."""
+"""Trainers that fit this package's feature maps and solvers with given parameters."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from studies.settings import Setting
 from studies.study import Clock, Snapshot, Trainer, Training
 from studies.targets import TargetEncoding
 
+# Rows per block of predictions, so that these use less memory than training.
 ROWS_AT_ONCE = 8192
-"""Rows predicted at once: what predictions need must not hide what training needed."""
-_REHEARSED_GRIDS = 8
+_REHEARSAL_GRIDS = 8
 _GRAM_ROWS = 512
 _SEARCH_ROWS = 10_000
 
@@ -44,25 +44,24 @@ Outputs = Callable[[Any], NDArray[np.float64]]
 def least_squares(
     kind: type[SizedMap], training: Training, options: Mapping[str, Any], clock: Clock
 ) -> Iterator[Snapshot]:
-    """Fit ridge regression to a feature map, at each size and bandwidth of the options.
+    """Fit ridge regression on the features of a map, for each size and bandwidth in the options.
 
     Parameters
     ----------
     kind : type
-        Of the feature map.
+        Class of the feature map.
     training : Training
     options : mapping
-        As :class:`Setting`.
+        Fields of :class:`Setting`.
     clock : Clock
-        Its phases are ``"rehearsal"``, of bins, in which compiled loops are loaded,
-        ``"features"`` and ``"solve"``. Features that are computed when they are needed count to
-        ``"solve"``.
+        Phases ``"features"`` and ``"solve"``; random bins also have ``"rehearsal"``, which loads
+        compiled loops. Features that are computed during products count for ``"solve"``.
 
     Yields
     ------
     Snapshot
-        Its facts: ``size``, ``bandwidth``, ``columns`` (D), ``iterations``, ``status``,
-        ``seconds`` of this machine alone, features and solution, and ``feature_seconds``.
+        With the facts ``size``, ``bandwidth``, ``columns`` (D), ``iterations``, ``status``,
+        ``seconds`` (features and solver of this model) and ``feature_seconds``.
     """
     setting = Setting.read(options)
     X = setting.rows(training.X)
@@ -80,10 +79,11 @@ def least_squares(
 def chosen_bandwidth(
     kind: type[SizedMap], training: Training, options: Mapping[str, Any], clock: Clock
 ) -> Iterator[Snapshot]:
-    """Do as :func:`least_squares` at each size with the best of the bandwidths given.
+    """Fit ridge regression for each size, with the bandwidth selected on validation rows.
 
-    A fifth of the training rows, of which at most 10,000 are used for the choice, is held back
-    to choose the bandwidth with the least squared error.
+    The bandwidth with the lowest mean squared error is selected by a split of at most 10,000
+    training rows, with a fifth of them for validation. The arguments are those of
+    :func:`least_squares`.
 
     Yields
     ------
@@ -96,11 +96,11 @@ def chosen_bandwidth(
     )
     X, y = setting.rows(training.X)[indices], training.y[indices]
     encoding = TargetEncoding.of(training.task, training.y, centred=setting.centred)
-    n_held = len(y) // 5
+    n_validation = len(y) // 5
     order = stream(training.seed, "rows held back").permutation(len(y))
-    held, kept = order[:n_held], order[n_held:]
+    validation, kept = order[:n_validation], order[n_validation:]
     part = Training(X[kept], y[kept], training.task, training.seed)
-    truth = encoding.encode(y[held]) + encoding.centre
+    targets = encoding.encode(y[validation]) + encoding.centre
     for _, settings in groupby(setting.each(), lambda each: each.size):
         candidates = list(settings)
         with clock.phase("choice"):
@@ -108,7 +108,8 @@ def chosen_bandwidth(
             for each in candidates:
                 snapshot, _ = _fit(kind, each, part.X, encoding, part, StopWatch())
                 assert snapshot.responses is not None
-                errors.append(float(np.mean((snapshot.responses(X[held]) - truth) ** 2)))
+                residuals = snapshot.responses(X[validation]) - targets
+                errors.append(float(np.mean(residuals**2)))
         best = candidates[int(np.argmin(errors))]
         rows = setting.rows(training.X)
         yield _fit(kind, best, rows, encoding, training, clock)[0]
@@ -122,16 +123,16 @@ def _fit(
     training: Training,
     clock: Clock,
 ) -> tuple[Snapshot, Any]:
-    """Return the machine of one setting, and its feature matrix."""
+    """Fit one setting and return its snapshot and its feature matrix."""
     targets = encoding.encode(training.y)
     if issubclass(kind, RandomBinning):
         with clock.phase("rehearsal"):
             _rehearse(kind, setting, X, targets, training.seed)
-    began = clock.total()
+    started = clock.total()
     with clock.phase("features"):
-        feature_map = _map_of(kind, setting, X, training.seed)
+        feature_map = _feature_map(kind, setting, X, training.seed)
         matrix = feature_map.fit_matrix(X)
-    made = clock.total()
+    computed = clock.total()
     with clock.phase("solve"):
         problem = _problem(setting, matrix, targets)
         solver = _solver(setting, matrix, problem.targets)
@@ -142,8 +143,8 @@ def _fit(
         "columns": int(matrix.shape[1]),
         "iterations": solution.n_iter,
         "status": solution.status,
-        "seconds": clock.total() - began,
-        "feature_seconds": made - began,
+        "seconds": clock.total() - started,
+        "feature_seconds": computed - started,
     }
 
     def outputs(rows: Any) -> NDArray[np.float64]:
@@ -154,12 +155,15 @@ def _fit(
 
 
 def pattern(training: Training, options: Mapping[str, Any], clock: Clock) -> Iterator[Snapshot]:
-    """Do as :func:`least_squares` with random bins of a few rows, and keep which columns are 1.
+    """Fit ridge regression on random bins, and record the sparsity pattern of the features.
+
+    The arguments are those of :func:`least_squares`, with few rows.
 
     Yields
     ------
     Snapshot
-        Among its facts is ``pattern``: the columns of the non-zeros, row by row.
+        With the facts of :func:`least_squares`, and ``pattern``, the column indices of the
+        non-zeros, row by row.
     """
     setting = Setting.read(options)
     encoding = TargetEncoding.of(training.task, training.y)
@@ -170,15 +174,15 @@ def pattern(training: Training, options: Mapping[str, Any], clock: Clock) -> Ite
         yield replace(snapshot, facts={**snapshot.facts, "pattern": columns.ravel().tolist()})
 
 
-def _map_of(kind: type[SizedMap], setting: Setting, X: Any, seed: int) -> SizedMap:
-    chosen: SizedMap = kind(
+def _feature_map(kind: type[SizedMap], setting: Setting, X: Any, seed: int) -> SizedMap:
+    feature_map: SizedMap = kind(
         kernel=setting.kernel_used,
         bandwidth=setting.bandwidths(X),
         random_state=seed,
     )
     if kind is RandomFourier:
-        chosen.set_params(sampling="iid", map=setting.fourier_map)
-    return chosen.resized(setting.size)
+        feature_map.set_params(sampling="iid", map=setting.fourier_map)
+    return feature_map.resized(setting.size)
 
 
 def _problem(setting: Setting, matrix: Any, targets: NDArray[np.float64]) -> Problem:
@@ -204,22 +208,22 @@ def _solver(setting: Setting, matrix: Any, targets: NDArray[np.float64]) -> Any:
 def _rehearse(
     kind: type[SizedMap], setting: Setting, X: Any, targets: NDArray[np.float64], seed: int
 ) -> None:
-    """Fit a few grids: which compiled loops are loaded depends on how many bins they have."""
-    few = replace(setting, size=min(setting.size, _REHEARSED_GRIDS), max_iter=1)
-    matrix = _map_of(kind, few, X, seed).fit_matrix(X)
+    """Fit a few grids to all rows, because the loops to load depend on the number of bins."""
+    few = replace(setting, size=min(setting.size, _REHEARSAL_GRIDS), max_iter=1)
+    matrix = _feature_map(kind, few, X, seed).fit_matrix(X)
     _solver(few, matrix, targets).solve(_problem(few, matrix, targets))
 
 
 def exact(training: Training, options: Mapping[str, Any], clock: Clock) -> Iterator[Snapshot]:
-    """Solve ``(K + lambda I) a = y`` with the exact kernel, by one Cholesky factorisation.
+    """Solve ``(K + lambda I) a = y`` with the exact kernel by a Cholesky factorisation.
 
     Parameters
     ----------
     training : Training
     options : mapping
-        As :class:`Setting`; ``size`` is how many rows are allowed.
+        Fields of :class:`Setting`; ``size`` is the maximum number of rows.
     clock : Clock
-        Phases ``"features"``, the kernel matrix, and ``"solve"``.
+        Phases ``"features"``, for the kernel matrix, and ``"solve"``.
 
     Yields
     ------
@@ -228,51 +232,51 @@ def exact(training: Training, options: Mapping[str, Any], clock: Clock) -> Itera
     Raises
     ------
     InputError
-        If there are more rows than allowed.
+        If there are more rows than ``size``.
     """
-    whole = Setting.read(options)
-    X = whole.rows(training.X)
+    setting = Setting.read(options)
+    X = setting.rows(training.X)
     encoding = TargetEncoding.of(
         training.task,
         training.y,
-        centred=whole.centred,
-        copies=whole.copies,
-        without_last=whole.without_last,
+        centred=setting.centred,
+        copies=setting.copies,
+        without_last=setting.without_last,
     )
-    for setting in whole.each():
-        if X.shape[0] > setting.size:
-            raise InputError(f"exact: {X.shape[0]:,} rows, and {setting.size:,} are allowed")
-        yield _fit_exact(setting, X, encoding, training, clock)
+    for each in setting.each():
+        if X.shape[0] > each.size:
+            raise InputError(f"exact: {X.shape[0]:,} rows, and {each.size:,} are allowed")
+        yield _fit_exact(each, X, encoding, training, clock)
 
 
 def _fit_exact(
     setting: Setting, X: Any, encoding: TargetEncoding, training: Training, clock: Clock
 ) -> Snapshot:
-    began = clock.total()
+    started = clock.total()
     kernel, bandwidth = as_kernel(setting.kernel_used), setting.bandwidths(X)
     with clock.phase("features"):
         gram = np.empty((X.shape[0], X.shape[0]), order="F")
 
         def fill(a: int, b: int) -> None:
-            # The lower triangle alone: the factorisation reads no other.
+            # The factorisation reads only the lower triangle.
             gram[a:, a:b] = kernel.gram(X[a:], X[a:b], bandwidth=bandwidth)
 
         map_blocks(fill, row_blocks(X.shape[0], _GRAM_ROWS), None)
         gram[np.diag_indices_from(gram)] += setting.penalty
-    made = clock.total()
+    computed = clock.total()
     with clock.phase("solve"):
         targets = encoding.encode(training.y)
         factor = scipy.linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
         weights = scipy.linalg.cho_solve(factor, targets, check_finite=False)
-    # lambda/2 a'K a over the rows, with K a = y - lambda a.
+    # The penalty of the mean loss is lambda / (2 n) a'K a, with K a = y - lambda a.
     norm = float(np.sum(weights * (targets - setting.penalty * weights)))
     penalty = 0.5 * setting.penalty / X.shape[0] * norm
     facts = {
         "size": X.shape[0],
         "bandwidth": setting.bandwidth,
         "columns": X.shape[0],
-        "seconds": clock.total() - began,
-        "feature_seconds": made - began,
+        "seconds": clock.total() - started,
+        "feature_seconds": computed - started,
     }
 
     def outputs(rows: Any) -> NDArray[np.float64]:
@@ -290,14 +294,14 @@ def _snapshot(
     facts: dict[str, Any],
     rows_at_once: int = ROWS_AT_ONCE,
 ) -> Snapshot:
-    def of_all(rows: Any) -> NDArray[np.float64]:
-        used = setting.rows(rows)
-        blocks = row_blocks(used.shape[0], rows_at_once)
-        return np.concatenate([outputs(used[a:b]) for a, b in blocks])
+    def outputs_by_blocks(rows: Any) -> NDArray[np.float64]:
+        X = setting.rows(rows)
+        blocks = row_blocks(X.shape[0], rows_at_once)
+        return np.concatenate([outputs(X[a:b]) for a, b in blocks])
 
     return Snapshot(
-        lambda rows: encoding.decode(of_all(rows)),
-        lambda rows: encoding.responses(of_all(rows)),
+        lambda rows: encoding.decode(outputs_by_blocks(rows)),
+        lambda rows: encoding.responses(outputs_by_blocks(rows)),
         penalty,
         facts,
     )
@@ -322,4 +326,3 @@ TRAINERS: dict[str, Trainer] = {
     "simultaneous descent": simultaneous_descent,
     "shared descent": shared_descent,
 }
-"""Trainers by name."""

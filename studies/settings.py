@@ -1,4 +1,4 @@
-"""What the trainers of this package's own machines are given, read from a job's options."""
+"""Settings of the trainers that fit this package's models, read from a job's options."""
 
 from __future__ import annotations
 
@@ -15,48 +15,49 @@ from gramless.kernels import Kernel, Matern
 Units = Literal["none", "standard", "largest", "range", "half range", "overall"]
 UNITS: tuple[Units, ...] = ("none", "standard", "largest", "range", "half range", "overall")
 
-Kind = TypeVar("Kind")
+Options = TypeVar("Options")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One machine: its features, their size, its penalty and its solver.
+    """The features, penalty and solver of one model, or of several sizes and bandwidths.
 
     Parameters
     ----------
     size : int or str
-        Grids, columns, landmarks, or rows in a block. Text holds several, such as ``"8 16"``:
-        a machine for each.
+        Number of grids, columns, landmarks, or rows in a block. Text with several numbers, such as
+        ``"8 16"``, stands for one model each.
     bandwidth : float or str
-        In ``units``; ``"median"`` for the median distance; text of numbers for a machine each.
+        A number in ``units``, or ``"median"`` for the median distance. Text with several numbers
+        stands for one model each.
     penalty : float, default=0.01
-        lambda of ``(Z'Z + lambda I) w = Z'y`` (RB16, equation 8): the number of rows times that
-        of the mean loss.
+        lambda in ``(Z'Z + lambda I) w = Z'y`` (RB16, equation 8): the number of rows times the
+        penalty of the mean loss.
     kernel : str, default="laplacian"
         A kernel's name, or ``"isotropic laplacian"``, the kernel ``exp(-||x - y||_2 / s)``.
     units : str, default="none"
-        What a bandwidth of 1 stands for in each input: 1; its standard deviation; its largest
-        absolute value; its range; half of that; the largest absolute value of all inputs. A
-        kernel of differences does not care where zero is, so that these are LIBSVM's scalings to
-        deviations, [0, 1] and [-1, 1].
+        The unit of the bandwidth of each input: 1 (``"none"``), its standard deviation, its largest
+        absolute value, its range, half its range, or the largest absolute value of all inputs
+        (``"overall"``). Kernels of differences are invariant to shifts, so ``"range"`` and
+        ``"half range"`` are equivalent to LIBSVM's scalings to [0, 1] and [-1, 1].
     inputs : str, default=""
-        Positions of the inputs used; all by default.
+        Indices of the inputs to use; all by default.
     solver : str, default="cg"
-        A name in ``solvers/choose.py``; ``"auto"``, whatever is cheapest there; or ``"rows"``,
+        A name in ``solvers/choose.py``, ``"auto"`` for the cheapest of them, or ``"rows"`` for
         :class:`~studies.baselines.row_conjugate.RowConjugateGradient`.
     tol, max_iter : float, int, default=1e-3, 50
-        Of iterative solvers.
+        Tolerance and maximum number of iterations of iterative solvers.
     centred : bool, default=False
-        Whether the means of the targets are fitted apart.
+        Whether to subtract the means of the targets before the fit.
     copies : int, default=1
-        How often one output is solved for, side by side.
+        Number of copies of a single output, to compare timings at equal numbers of outputs.
     fourier_map : {"paired", "shifted"}, default="paired"
-        Of Fourier features.
+        Kind of Fourier features.
     loss : str, default="squared"
-        Which loss scores are computed of.
+        Loss of the scores that use one.
     without_last : bool, default=False
-        Whether the last class is never predicted: a program that counts classes from 0 does so
-        where labels begin with 1.
+        Whether to never predict the last class, as a program does that numbers classes from 0
+        although the labels begin with 1.
 
     Examples
     --------
@@ -82,12 +83,12 @@ class Setting:
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Setting:
-        """Return the setting that options name.
+        """Return the setting given by a job's options.
 
         Raises
         ------
         InputError
-            If an option is missing or not known.
+            If an option is missing or unknown.
         """
         setting = read_options(cls, options, "a machine's options")
         if setting.units not in UNITS:
@@ -95,7 +96,7 @@ class Setting:
         return setting
 
     def each(self) -> Iterator[Setting]:
-        """Yield a setting for each size and each bandwidth, bandwidths within sizes."""
+        """Yield one setting per size and bandwidth, with all bandwidths of a size together."""
         for size in numbers_in(self.size):
             for bandwidth in numbers_in(self.bandwidth):
                 yield replace(self, size=int(size), bandwidth=bandwidth)
@@ -106,47 +107,49 @@ class Setting:
 
     @property
     def kernel_used(self) -> str | Kernel:
-        """The kernel that the name stands for."""
+        """The kernel object for names that gramless does not have, otherwise the name."""
         return Matern(nu=0.5) if self.kernel == "isotropic laplacian" else self.kernel
 
     def bandwidths(self, X: Any) -> Any:
-        """Return the bandwidth of each input in units of the rows given, or ``"median"``."""
+        """Return the bandwidth of each input, or ``"median"``."""
         if self.bandwidth == "median":
             return self.bandwidth
         return float(self.bandwidth) * unit_of(self.units, X)
 
 
-def read_options(kind: type[Kind], options: Mapping[str, Any], what: str) -> Kind:
-    """Return the dataclass of a kind that options fill.
+def read_options(cls: type[Options], options: Mapping[str, Any], what: str) -> Options:
+    """Return an instance of a dataclass with the given fields.
 
     Parameters
     ----------
-    kind : type
+    cls : type
+        A dataclass.
     options : mapping
-        Fields by their names.
+        Values by the names of the fields.
     what : str
-        What the options are called in errors.
+        Name of the options in error messages.
 
     Raises
     ------
     InputError
-        If an option is missing or not known.
+        If an option is missing or unknown.
 
     Examples
     --------
     >>> read_options(Setting, {"size": 8, "bandwidth": 0.5}, "a machine's options").solver
     'cg'
     """
-    known = fields(kind)  # type: ignore[arg-type]  # any dataclass will do
-    asked = {field.name for field in known if field.default is MISSING}
-    wrong = sorted(set(options) - {field.name for field in known}) + sorted(asked - set(options))
+    known = fields(cls)  # type: ignore[arg-type]  # every dataclass is accepted
+    required = {field.name for field in known if field.default is MISSING}
+    unknown = sorted(set(options) - {field.name for field in known})
+    wrong = unknown + sorted(required - set(options))
     if wrong:
         raise InputError(f"{what}: missing or not known: {', '.join(wrong)}")
-    return kind(**options)
+    return cls(**options)
 
 
 def numbers_in(value: Any) -> list[Any]:
-    """Return the numbers that a text holds; a number or another word alone.
+    """Return a list of the numbers in a text, or of the value if it is a number or ``"median"``.
 
     Examples
     --------
@@ -159,7 +162,7 @@ def numbers_in(value: Any) -> list[Any]:
 
 
 def words(numbers: Iterable[float]) -> str:
-    """Return numbers as the text of an option.
+    """Return numbers as text for an option with several values.
 
     Examples
     --------
@@ -170,22 +173,18 @@ def words(numbers: Iterable[float]) -> str:
 
 
 def unit_of(units: Units, X: Any) -> NDArray[np.float64]:
-    """Return what a bandwidth of 1 stands for in each input; infinite for constant ones.
+    """Return the unit of the bandwidth of each input, infinite for constant inputs.
 
     Parameters
     ----------
     units : str
-        As in :class:`Setting`.
+        See :class:`Setting`.
     X : array (n_rows, n_inputs) or CSR
-        Sparse rows only with ``"none"``.
+        Sparse rows are supported only with ``"none"``.
 
     Returns
     -------
     array (n_inputs,)
-
-    Notes
-    -----
-    Looks at all rows once.
 
     Examples
     --------

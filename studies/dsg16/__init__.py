@@ -5,5 +5,4 @@ from studies.dsg16.figure_2 import FIGURE_2
 from studies.dsg16.table_3 import TABLE_3
 from studies.dsg16.table_6 import TABLE_6
 
-STUDIES = (FIGURE_1, TABLE_3, FIGURE_2, TABLE_6)
-"""In the order in which they are worth having."""
+STUDIES = (FIGURE_1, TABLE_3, FIGURE_2, TABLE_6)  # in order of priority

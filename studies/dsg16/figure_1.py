@@ -1,4 +1,4 @@
-"""Figure 1: the training objective by features, steps and seconds on data of medium size."""
+"""Figure 1: the training objective by features, steps and seconds on medium-sized data."""
 
 from __future__ import annotations
 
@@ -26,32 +26,28 @@ from studies.records import fit_seconds
 from studies.study import Job, Panel, Record, Study, TableOf
 
 NAME = "dsg16/figure-1"
+# The settings of the paper's Table 2. MNIST, which the paper does not use, has those of CIFAR-10.
 SETTINGS = (
     Setting("cifar10_pca100", "CIFAR-10", 4096, 256, 1e-5),
     Setting("mnist", "MNIST", 4096, 256, 1e-5),
     Setting("epsilon", "Epsilon", 10_000, 512, 1e-5, loss="logistic"),
     Setting("YearPredictionMSD", "Year", 10_000, 512, 1e-5, loss="squared"),
 )
-"""The paper's Table 2; MNIST, which it does not have, as CIFAR-10."""
-_COMPUTED = 3e9
-"""Random features, by each run: DSG then takes 76 steps on CIFAR-10."""
+_COMPUTED = 3e9  # random features computed by each run, which allow DSG 76 steps on CIFAR-10
 _SCORES = ("objective", "train_loss", "test_error")
-_STEPS = 1000
-"""After which the table of the theorems states its bounds."""
+_STEPS = 1000  # the number of steps for which the table of the theorems states bounds
+# L and M of the losses.
 _SLOPES = {
     "multinomial": (Multinomial().smoothness, math.sqrt(2.0)),
     "logistic": (Logistic().smoothness, 1.0),
 }
-"""L and M of the losses."""
-_MINIMISERS = tuple(run for run in RUNS if run != OURS)
-"""Runs that minimise the objective."""
-_BESIDE = tuple(run for run in RUNS if run not in PAPER_RUNS)
-_OWN = ("Epsilon", "Year")
-"""Data sets of the paper that are nowhere without the user's own files."""
+_MINIMISERS = tuple(run for run in RUNS if run != OURS)  # runs that minimise the objective
+_OTHER_RUNS = tuple(run for run in RUNS if run not in PAPER_RUNS)
+_USER_DATA = ("Epsilon", "Year")  # data sets that need files of the user
 
 
 def jobs() -> list[Job]:
-    """Return a race of the paper's runs for each data set, then one of the others."""
+    """Return a race of the paper's runs for each data set, then races of the other runs."""
     return [
         race(
             NAME,
@@ -61,49 +57,49 @@ def jobs() -> list[Job]:
             _SCORES,
             frequencies=4 * setting.block_size,
         )
-        for runs in (PAPER_RUNS, _BESIDE)
+        for runs in (PAPER_RUNS, _OTHER_RUNS)
         for setting in SETTINGS
     ]
 
 
 def panels(records: list[Record]) -> list[Panel]:
-    """Return objective, loss and test error of each data set that was run."""
-    found = []
+    """Return panels of the objective, the loss and the test error for each data set."""
+    panels = []
     for setting in SETTINGS:
         title = setting.title
-        if title in _OWN and not curves(records, setting.data, RUNS, "objective"):
+        if title in _USER_DATA and not curves(records, setting.data, RUNS, "objective"):
             continue
-        found += objective_panels(records, setting, _MINIMISERS)
+        panels += objective_panels(records, setting, _MINIMISERS)
         for what, name, score in (
             ("loss without penalty", "mean loss of training rows", "train_loss"),
             ("test error", "test error", "test_error"),
         ):
-            found.append(
+            panels.append(
                 panel(f"{title}: {what}", curves(records, setting.data, RUNS, score), name)
             )
-    return found
+    return panels
 
 
 def tables(records: list[Record]) -> list[TableOf]:
-    """Return where the runs ended, when they had reached DSG's objective, and the theorems."""
+    """Return tables of the theorems' constants, the runs' last snapshots, and their savings."""
     columns = (
         *("run", "time, s", "steps", "frequencies", "features computed"),
         *("objective", "fall in the second half", "loss", "test error"),
     )
-    found = [_promises()]
+    tables = [_theorem_constants()]
     for setting in SETTINGS:
         rows = [
-            (label, *_end(snapshots))
+            (label, *_last_snapshot(snapshots))
             for label in RUNS
             if (snapshots := course(records, setting.data, label))
         ]
         if rows:
-            found.append(TableOf(f"{setting.title}: the ends of the runs", columns, tuple(rows)))
-        found += [table for table in [savings(records, setting)] if table is not None]
-    return found
+            tables.append(TableOf(f"{setting.title}: the ends of the runs", columns, tuple(rows)))
+        tables += [table for table in [savings(records, setting)] if table is not None]
+    return tables
 
 
-def _end(snapshots: list[Record]) -> tuple[str, ...]:
+def _last_snapshot(snapshots: list[Record]) -> tuple[str, ...]:
     record = snapshots[-1]
     facts, scores = record["facts"], record["scores"]
     steps = facts.get("steps", f"{facts.get('epochs', '?')} epochs")
@@ -118,23 +114,23 @@ def _end(snapshots: list[Record]) -> tuple[str, ...]:
     )
 
 
-def _promises() -> TableOf:
-    """Return the constants of Theorems 3 and 4 at the parameters of the runs."""
+def _theorem_constants() -> TableOf:
+    """Return a table of the constants of Theorems 3 and 4 for the parameters of the runs."""
     rows = []
     for setting in SETTINGS:
         if setting.loss not in _SLOPES:
             continue
         theta = StreamDefaults().theta_alpha / setting.alpha
-        promised = Assumptions(setting.alpha, theta, *_SLOPES[setting.loss])
+        assumptions = Assumptions(setting.alpha, theta, *_SLOPES[setting.loss])
         for label, turns in ((DSG, (1, 0)), (UDSG, (1, 1))):
-            C, S = promised.constants(_STEPS, *turns)
+            C, S = assumptions.constants(_STEPS, *turns)
             rows.append(
                 (
                     f"{setting.title}, {label}",
                     f"{theta:.3g}",
                     f"{C:.3g}",
                     f"{S:.3g}",
-                    f"{promised.bound(_STEPS, *turns):.3g}",
+                    f"{assumptions.bound(_STEPS, *turns):.3g}",
                     f"{complexity_ratio(*turns):g}",
                 )
             )

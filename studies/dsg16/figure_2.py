@@ -1,4 +1,4 @@
-"""Figure 2: a stream of deformed digits, in the place of MNIST-8M."""
+"""Figure 2: a stream of deformed digits instead of MNIST-8M."""
 
 from __future__ import annotations
 
@@ -23,45 +23,44 @@ from studies.records import fit_seconds, reason_missing
 from studies.study import Job, Panel, Record, Study, TableOf
 
 NAME = "dsg16/figure-2"
-_BESIDE = (OURS, SVRG_LABEL)
-RUNS = (*PAPER_RUNS, *_BESIDE)
+_OTHER_RUNS = (OURS, SVRG_LABEL)
+RUNS = (*PAPER_RUNS, *_OTHER_RUNS)
 _DATA = "mnist"
 SETTING = Setting(_DATA, "deformed digits", 20_000, 4096, 1e-6)
-_STORED = 500
-_UNTIL = {"computed": 3e9}
-"""Random features, by each run: DSG then sees 180,000 rows."""
+_STORED_FREQUENCIES = 500
+_END = {"computed": 3e9}  # random features computed by each run; DSG then has seen 180,000 rows
 _SCORES = ("objective", "test_error")
 
 
 def jobs() -> list[Job]:
-    """Return the race of the paper's runs, of those beside them, and of pairs of classes."""
-    more = {"deformed": True, "frequencies": _STORED}
+    """Return the race of the paper's runs, that of the others, and that with one-vs-one classes."""
+    options = {"deformed": True, "frequencies": _STORED_FREQUENCIES}
     return [
-        race(NAME, SETTING, PAPER_RUNS, _UNTIL, _SCORES, **more),
-        race(NAME, SETTING, _BESIDE, _UNTIL, _SCORES, **more),
-        race(NAME, SETTING, PAPER_RUNS, _UNTIL, ("test_error",), deformed=True, pairs=True),
+        race(NAME, SETTING, PAPER_RUNS, _END, _SCORES, **options),
+        race(NAME, SETTING, _OTHER_RUNS, _END, _SCORES, **options),
+        race(NAME, SETTING, PAPER_RUNS, _END, ("test_error",), deformed=True, pairs=True),
     ]
 
 
 def panels(records: list[Record]) -> list[Panel]:
-    """Return the objective, and the test errors of both losses, by features, steps and seconds."""
-    found = objective_panels(records, SETTING, RUNS)
+    """Return panels of the objective and of the test error of both losses over each axis."""
+    panels = objective_panels(records, SETTING, RUNS)
     for loss, labels, pairs in (("logistic", RUNS, None), ("one-vs-one hinge", PAPER_RUNS, True)):
         for x in AXES:
             lines = curves(records, _DATA, labels, "test_error", 100.0, x=x, pairs=pairs)
             title = f"Deformed digits, {loss} loss: test error by {x}"
-            found.append(panel(title, lines, "test error, %", y_log=True, x=x))
-    return found
+            panels.append(panel(title, lines, "test error, %", y_log=True, x=x))
+    return panels
 
 
 def tables(records: list[Record]) -> list[TableOf]:
-    """Return where the runs ended."""
+    """Return tables of the runs' last snapshots and of their savings."""
     rows = []
     for loss, labels, pairs in (("", RUNS, None), (", one-vs-one hinge", PAPER_RUNS, True)):
         for label in labels:
             snapshots = course(records, _DATA, label, pairs)
             if snapshots:
-                rows.append((f"{label}{loss}", *_end(snapshots)))
+                rows.append((f"{label}{loss}", *_last_snapshot(snapshots)))
     columns = (
         *("run", "time, s", "rows seen", "frequencies", "features computed"),
         *("objective", "fall in the second half", "test error"),
@@ -70,14 +69,14 @@ def tables(records: list[Record]) -> list[TableOf]:
     return ends + [table for table in [savings(records, SETTING)] if table is not None]
 
 
-def _end(snapshots: list[Record]) -> tuple[str, ...]:
-    end = snapshots[-1]
-    facts, scores = end["facts"], end["scores"]
+def _last_snapshot(snapshots: list[Record]) -> tuple[str, ...]:
+    record = snapshots[-1]
+    facts, scores = record["facts"], record["scores"]
     steps, batch = facts.get("steps"), facts.get("batch_rows")
     has_objective = "objective" in scores
     return (
-        f"{fit_seconds(end):.1f}",
-        f"{steps * batch:,}" if steps else f"{end['rows'][0]:,}, not deformed",
+        f"{fit_seconds(record):.1f}",
+        f"{steps * batch:,}" if steps else f"{record['rows'][0]:,}, not deformed",
         f"{facts['features'] // 2:,}",
         f"{facts['computed']:.3g}" if "computed" in facts else "",
         f"{scores['objective']:.4g}" if has_objective else "",
@@ -87,13 +86,15 @@ def _end(snapshots: list[Record]) -> tuple[str, ...]:
 
 
 def comparisons(records: list[Record]) -> list[Comparison]:
-    """Return the one number of the text: the error of few stored features."""
+    """Return the comparison of the number in the paper's text: the error of stored features."""
     return [
         compare(
             published("dsg16")["figure-2/MNIST-8M/stored/test_error"],
             course(records, _DATA, SVRG_LABEL)[-1:],
             lambda record: 100.0 * record["scores"]["test_error"],
-            other_data=f"SVRG on {_STORED} frequencies of MNIST's digits, not of MNIST-8M",
+            other_data=(
+                f"SVRG on {_STORED_FREQUENCIES} frequencies of MNIST's digits, not of MNIST-8M"
+            ),
             missing=reason_missing(records, method=METHOD),
         )
     ]

@@ -1,4 +1,4 @@
-"""The runs that DSG16's figures and tables are made of: by label, and as curves along the clock."""
+"""The runs of DSG16's figures and tables: their jobs, curves and tables."""
 
 from __future__ import annotations
 
@@ -11,41 +11,37 @@ from studies.records import completed
 from studies.study import Job, Line, Panel, Record, TableOf
 
 DSG, UDSG, CDSG = "DSG", "UDSG", "CDSG"
-"""Those of DSG16."""
 OURS_GRADIENT, OURS = "CDSG, gramless gradient", "CDSG, gramless default"
-SVRG_LABEL = "SVRG"
-"""On Fourier features that are computed first."""
-SEPARATOR = " | "
-"""Between the labels of a race."""
+SVRG_LABEL = "SVRG"  # on Fourier features that are computed before the run
+SEPARATOR = " | "  # between the labels in the option "runs"
 PAPER_RUNS = (DSG, UDSG, CDSG)
 RUNS = (*PAPER_RUNS, SVRG_LABEL, OURS, OURS_GRADIENT)
 METHOD = "stochastic gradients"
 COMPONENTS = 100
-"""Principal components that rows are reduced to."""
 _SNAPSHOTS = 20
-_OVERHEAD, _START = 1.25, 5.0
-"""What scoring makes of a run's seconds, and what starting and loading add."""
-_COMPUTED_A_SECOND = 8e7
-"""Features, on two cores."""
+_SCORING_FACTOR = 1.25  # expected total time of a run divided by its training time
+_START_SECONDS = 5.0
+_FEATURES_PER_SECOND = 8e7  # on two cores
+# The facts of snapshots over which curves are drawn; the paper uses features and steps.
 AXES = {"computed": "random features computed", "steps": "steps", "seconds": "training time, s"}
-"""Facts of snapshots that curves are drawn over: features and steps as in the paper."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What all runs on a data set share.
+    """The parameters shared by all runs on a data set.
 
     Parameters
     ----------
     data : str
     title : str
     batch_size, block_size : int
-        B and F.
+        The paper's B and F.
     alpha : float
-        lambda.
+        The paper's lambda.
     loss : str, default="multinomial"
-        Of the scores, and of the runs.
+        Loss of the runs and of the scores.
     components : int, default=100
+        Number of principal components used as inputs, None for the original inputs.
     """
 
     data: str
@@ -67,7 +63,7 @@ def race(
     n_train: int | None = None,
     **more: Any,
 ) -> Job:
-    """Return the job of several runs on the same rows.
+    """Return the job of a race: several runs on the same rows.
 
     Parameters
     ----------
@@ -75,11 +71,11 @@ def race(
     setting : Setting
     labels : sequence of str
     until : mapping of str to float
-        Where each run ends: ``"seconds"`` of training or random features ``"computed"``.
+        End of each run: ``"seconds"`` of training, or number of random features ``"computed"``.
     scores : sequence of str
     n_train : int, default=None
     **more
-        Further options.
+        Further options of the trainer.
     """
     options = {
         "runs": SEPARATOR.join(labels),
@@ -92,17 +88,17 @@ def race(
         "block_size": setting.block_size,
         **more,
     }
-    seconds = until.get("seconds", until.get("computed", 0.0) / _COMPUTED_A_SECOND)
-    expected = _START + _OVERHEAD * seconds * len(labels)
+    seconds = until.get("seconds", until.get("computed", 0.0) / _FEATURES_PER_SECOND)
+    expected = _START_SECONDS + _SCORING_FACTOR * seconds * len(labels)
     return Job(
         study, setting.data, METHOD, options, n_train, scores=tuple(scores), seconds=expected
     )
 
 
 def course(records: list[Record], data: str, label: str, pairs: bool | None = None) -> list[Record]:
-    """Return the snapshots of a run on a data set, in the order of time."""
-    found = completed(records, data=data, method=METHOD, options={"pairs": pairs})
-    return [one for one in found if one["facts"]["run"] == label]
+    """Return the snapshots of a run on a data set, in chronological order."""
+    snapshots = completed(records, data=data, method=METHOD, options={"pairs": pairs})
+    return [snapshot for snapshot in snapshots if snapshot["facts"]["run"] == label]
 
 
 def curves(
@@ -115,7 +111,7 @@ def curves(
     x: str = "seconds",
     pairs: bool | None = None,
 ) -> tuple[Line, ...]:
-    """Return a line a label: a score over one of :data:`AXES`; those that were run."""
+    """Return one line per label that was run: a score over one of :data:`AXES`."""
     lines = []
     for label in labels:
         points = [
@@ -138,12 +134,12 @@ def panel(
     *,
     x: str = "seconds",
 ) -> Panel:
-    """Return a picture of curves."""
+    """Return a panel of curves over one of :data:`AXES`."""
     return Panel(title, AXES[x], what, lines, x_log=True, y_log=y_log, note=note)
 
 
 def objective_panels(records: list[Record], setting: Setting, labels: Sequence[str]) -> list[Panel]:
-    """Return the objective over each of :data:`AXES`."""
+    """Return a panel of the objective over each of :data:`AXES`."""
     return [
         panel(
             f"{setting.title}: objective by {x}",
@@ -156,7 +152,7 @@ def objective_panels(records: list[Record], setting: Setting, labels: Sequence[s
 
 
 def savings(records: list[Record], setting: Setting) -> TableOf | None:
-    """Return when the paper's runs have reached the objective at which DSG ended."""
+    """Return a table of the cost at which the paper's runs reach DSG's last objective."""
     ends = course(records, setting.data, DSG)
     if not ends:
         return None
@@ -190,7 +186,7 @@ def savings(records: list[Record], setting: Setting) -> TableOf | None:
 
 
 def late_fall(snapshots: Sequence[Record]) -> float:
-    """Return by which share the objective fell in the second half of a run's time.
+    """Return the relative decrease of the objective in the second half of a run's time.
 
     Examples
     --------

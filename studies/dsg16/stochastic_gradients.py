@@ -1,4 +1,4 @@
-"""Stochastic gradients that race: DSG, UDSG and CDSG of DSG16, ours, and SVRG on kept features."""
+"""A race of stochastic gradients: DSG, UDSG and CDSG of DSG16, ours, and SVRG."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from studies.svrg import SVRG
 from studies.targets import TargetEncoding
 
 PAPER_UPDATE = {"update": "gradient", "fit_intercept": False, "average": False}
-"""DSG16's steps and function: no constant, no averaging."""
+# Parameters of DoublyStochasticClassifier by label.
 RUNS: dict[str, Mapping[str, Any]] = {
     DSG: {"strategy": "grow", **PAPER_UPDATE},
     UDSG: {"strategy": "uniform", **PAPER_UPDATE},
@@ -44,27 +44,24 @@ RUNS: dict[str, Mapping[str, Any]] = {
     OURS_GRADIENT: {"strategy": "checking", "update": "gradient"},
     OURS: {"strategy": "checking"},
 }
-"""Parameters of :class:`DoublyStochasticClassifier` by label."""
 _SIZES = ("batch_size", "block_size")
-_FIRST_SHARE = 1 / 64
-"""Of a run's seconds, at which its first snapshot is due."""
-_EPOCHS = 1_000_000
-"""No run takes so many."""
-_BRIGHTEST = 255
-_COMPONENT_ROWS = 20_000
-"""From which principal components are found."""
+_FIRST_SHARE = 1 / 64  # the share of a run after which its first snapshot is due
+_MAX_EPOCHS = 1_000_000  # more than any run takes, because runs end by time or features
+_WHITE = 255
+_COMPONENT_ROWS = 20_000  # rows from which principal components are computed
 
 
 @dataclass(frozen=True)
 class State:
-    """A run as it stands, until its next step.
+    """The state of a run after a step, valid until its next step.
 
     Parameters
     ----------
     computed : float
-        Random features so far: a step's frequencies times its rows. SVRG's are read, not computed.
+        Random features computed so far: the sum over steps of frequencies times rows. SVRG counts
+        the stored features that it reads.
     snapshot : callable
-        Makes a snapshot.
+        Returns a snapshot of the model.
     """
 
     computed: float
@@ -72,15 +69,15 @@ class State:
 
 
 @dataclass(frozen=True)
-class Course:
-    """Rows in an endless order, and how rows become inputs.
+class RowStream:
+    """Training rows in an endless order, and the projection of rows to inputs.
 
     Parameters
     ----------
     read : callable
-        From two positions to inputs and targets.
+        Maps a start and a stop position to inputs and targets.
     project : callable
-        From rows as the runner has them to inputs.
+        Maps rows of the data set to inputs.
     """
 
     read: Callable[[int, int], tuple[Any, NDArray[Any]]]
@@ -88,13 +85,14 @@ class Course:
 
 
 class SnapshotTimes:
-    """When snapshots are due: at times that grow by the same factor, the last at the end.
+    """A geometric sequence of times at which snapshots are due, the last one at the end.
 
     Parameters
     ----------
     end : float
-        Of the whole run, in seconds or features computed.
+        End of the run, in seconds or features computed.
     count : int
+        Number of snapshots.
 
     Examples
     --------
@@ -108,11 +106,11 @@ class SnapshotTimes:
 
     @property
     def ended(self) -> bool:
-        """Tell whether the last one is past."""
+        """Whether all times have passed."""
         return not self._left
 
     def due(self, now: float) -> bool:
-        """Tell whether a time has passed since the last question."""
+        """Return whether a time has passed since the last call."""
         left = [time for time in self._left if time > now]
         passed = len(left) < len(self._left)
         self._left = left
@@ -121,16 +119,17 @@ class SnapshotTimes:
 
 @dataclass(eq=False)
 class Run:
-    """A course of training with a clock of its own.
+    """A participant of a race, with the time spent on its steps.
 
     Parameters
     ----------
     steps : iterator
-        Takes a step each time it is asked.
+        Takes one step per item.
     snapshots : SnapshotTimes
     seconds : float, default=0.0
+        Time spent on its steps.
     state : State, default=None
-        After the latest step; None before the first.
+        State after the latest step, None before the first one.
     """
 
     steps: Iterator[State]
@@ -144,7 +143,7 @@ class Run:
         return 0.0 if self.state is None else self.state.computed
 
     def snapshot(self, label: str) -> Snapshot:
-        """Return what the runner judges, with the label and the run's own seconds.
+        """Return a snapshot with the label and the seconds of this run as facts.
 
         Raises
         ------
@@ -153,41 +152,44 @@ class Run:
         """
         if self.state is None:
             raise RuntimeError(f"{label}: no step was taken")
-        found = self.state.snapshot()
-        return replace(found, facts={**found.facts, "run": label, "seconds": self.seconds})
+        snapshot = self.state.snapshot()
+        facts = {**snapshot.facts, "run": label, "seconds": self.seconds}
+        return replace(snapshot, facts=facts)
 
 
 def race(training: Training, options: Mapping[str, Any], clock: Clock) -> Iterator[Snapshot]:
-    """Train by several stochastic gradients, which take steps by turns.
+    """Train by several stochastic gradients that alternate their steps.
 
-    The next step is always that of the run whose clock is the furthest behind: whatever else the
-    machine is doing hits all alike.
+    The next step is always that of the run with the least time so far. Interruptions by other
+    programs therefore affect all runs equally.
 
     Parameters
     ----------
     training : Training
     options : mapping
-        ``runs``: labels, with :data:`SEPARATOR` between them; ``seconds`` of each or
-        features ``computed`` by each, where it ends; ``snapshots`` of each; ``components``: of
-        rows, by principal component analysis, None for the rows as they are; ``deformed``: whether
-        rows are images that the stream deforms; ``loss``, a name in
-        :data:`~studies.scores.LOSSES`; ``alpha``; ``batch_size``, ``block_size``: of all runs but
-        that of our defaults; ``pairs``: whether DSG, UDSG and CDSG learn all pairs of classes,
-        with the hinge loss; ``frequencies``: those that SVRG keeps; ``n_jobs``.
+        - ``runs``: labels, joined by :data:`SEPARATOR`.
+        - ``seconds`` or ``computed``: time, or number of computed features, at which a run ends.
+        - ``snapshots``: number of snapshots per run.
+        - ``components``: number of principal components used as inputs, None for all inputs.
+        - ``deformed``: whether rows are images, to be deformed at random.
+        - ``loss``: a key of :data:`~studies.scores.LOSSES`.
+        - ``alpha``; ``batch_size`` and ``block_size``, which our defaults ignore; ``n_jobs``.
+        - ``pairs``: whether DSG, UDSG and CDSG use one-vs-one classes and the hinge loss.
+        - ``frequencies``: number of stored frequencies of SVRG.
     clock : Clock
-        Phase ``"prepare"``: principal components.
+        Phase ``"prepare"`` for principal components, and one phase per run.
 
     Yields
     ------
     Snapshot
-        Its facts hold ``run``, a label, and ``seconds``, those of the run alone.
+        With the facts ``run``, its label, and ``seconds``, the time of this run.
     """
     with clock.phase("prepare"):
-        course = course_of(training, options.get("components"), options.get("deformed", False))
+        rows = open_rows(training, options.get("components"), options.get("deformed", False))
     measure = "computed" if "computed" in options else "seconds"
     runs = {
         label: Run(
-            _steps_of(label, training, course, options),
+            _steps(label, training, rows, options),
             SnapshotTimes(options[measure], options["snapshots"]),
         )
         for label in options["runs"].split(SEPARATOR)
@@ -197,10 +199,10 @@ def race(training: Training, options: Mapping[str, Any], clock: Clock) -> Iterat
         run = runs[label]
         if run.snapshots.due(getattr(run, measure)):
             yield run.snapshot(label)
-        began = clock.total()
+        started = clock.total()
         with clock.phase(label):
             state = None if run.snapshots.ended else next(run.steps, None)
-        run.seconds += clock.total() - began
+        run.seconds += clock.total() - started
         run.state = state or run.state
         if state is None:
             del runs[label]
@@ -208,34 +210,36 @@ def race(training: Training, options: Mapping[str, Any], clock: Clock) -> Iterat
                 yield run.snapshot(label)
 
 
-def _steps_of(
-    label: str, training: Training, course: Course, options: Mapping[str, Any]
+def _steps(
+    label: str, training: Training, rows: RowStream, options: Mapping[str, Any]
 ) -> Iterator[State]:
     if label == SVRG_LABEL:
-        return _svrg_steps(training, course, options)
-    return _gradient_steps(label, training, course, options)
+        return _svrg_epochs(training, rows, options)
+    return _gradient_steps(label, training, rows, options)
 
 
 def _gradient_steps(
-    label: str, training: Training, course: Course, options: Mapping[str, Any]
+    label: str, training: Training, rows: RowStream, options: Mapping[str, Any]
 ) -> Iterator[State]:
-    """Take doubly stochastic steps without end."""
+    """Yield the states after doubly stochastic steps, without end."""
     model = _estimator(label, training, options)
-    regression = training.task == "regression"
-    classes = {} if regression else {"classes": np.unique(training.y)}
-    # The paper's functions have no constant; all runs fit centred numbers.
-    centre = training.y.mean() if regression else 0.0
+    is_regression = training.task == "regression"
+    classes = {} if is_regression else {"classes": np.unique(training.y)}
+    # The paper's functions have no intercept, so all runs fit centred targets.
+    centre = training.y.mean() if is_regression else 0.0
     batch_rows = int(model.batch_size)
     for step in count():
-        X, y = course.read(step * batch_rows, (step + 1) * batch_rows)
-        targets = y - centre if regression else y
+        X, y = rows.read(step * batch_rows, (step + 1) * batch_rows)
+        targets = y - centre if is_regression else y
         model.partial_fit(X, targets, **(classes if step == 0 else {}))
-        yield State(_computed(model), lambda: _snapshot(model, course, centre))
+        yield State(_computed(model), lambda: _snapshot(model, rows, centre))
 
 
-def _svrg_steps(training: Training, course: Course, options: Mapping[str, Any]) -> Iterator[State]:
-    """Go through epochs of stochastic variance-reduced gradients on Fourier features."""
-    X = course.project(training.X)
+def _svrg_epochs(
+    training: Training, rows: RowStream, options: Mapping[str, Any]
+) -> Iterator[State]:
+    """Yield the states after epochs of SVRG on stored Fourier features."""
+    X = rows.project(training.X)
     bandwidth = median_distance(X, training.seed, None, "euclidean")
     fourier = RandomFourier(
         bandwidth=bandwidth, n_components=2 * options["frequencies"], random_state=training.seed
@@ -244,25 +248,25 @@ def _svrg_steps(training: Training, course: Course, options: Mapping[str, Any]) 
     targets = columns(encoding.encode(training.y))
     penalty = L2(options["alpha"])
     problem = Problem(fourier.feature_matrix(X), targets, penalty, LOSSES[options["loss"]])
-    solver = SVRG(tol=1e-6, max_iter=_EPOCHS, seed=training.seed)
-    # An epoch begins with the gradient of all rows.
-    read = (1.0 + solver.epoch_factor) * len(X) * options["frequencies"]
+    solver = SVRG(tol=1e-6, max_iter=_MAX_EPOCHS, seed=training.seed)
+    # An epoch begins with the gradient of all rows, which reads all features once.
+    features_per_epoch = (1.0 + solver.epoch_factor) * len(X) * options["frequencies"]
     for epoch, weights in solver.steps(problem):
-        linear = Linear(fourier, course.project, encoding, weights)
-        yield State(read * epoch, partial(linear.snapshot, penalty, epoch))
+        model = LinearModel(fourier, rows.project, encoding, weights)
+        yield State(features_per_epoch * epoch, partial(model.snapshot, penalty, epoch))
 
 
 @dataclass(frozen=True, eq=False)
-class Linear:
-    """A linear function of features that are computed for the rows asked about.
+class LinearModel:
+    """A linear model of Fourier features.
 
     Parameters
     ----------
     fourier : RandomFourier
     project : callable
-        From rows to inputs.
+        Maps rows to inputs.
     encoding : TargetEncoding
-        Of what the weights were fitted to.
+        The encoding of the targets that the weights fit.
     weights : array (n_columns, n_outputs)
     """
 
@@ -272,12 +276,12 @@ class Linear:
     weights: NDArray[np.float64]
 
     def outputs(self, X: Any) -> NDArray[np.float64]:
-        """Return outputs, one column of them as a vector."""
-        found = self.fourier.feature_matrix(self.project(X)).matvec(self.weights)
-        return found[:, 0] if found.shape[1] == 1 else found
+        """Return the outputs, as a vector if there is only one output."""
+        outputs = self.fourier.feature_matrix(self.project(X)).matvec(self.weights)
+        return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
     def snapshot(self, penalty: L2, epoch: int) -> Snapshot:
-        """Return what the runner judges."""
+        """Return a snapshot of the model after an epoch."""
         return Snapshot(
             predict=lambda X: self.encoding.decode(self.outputs(X)),
             responses=lambda X: self.encoding.responses(self.outputs(X)),
@@ -286,78 +290,76 @@ class Linear:
         )
 
 
-def course_of(training: Training, components: int | None, deformed: bool) -> Course:
-    """Return the rows to train on: in random orders, deformed and projected as asked."""
+def open_rows(training: Training, components: int | None, deformed: bool) -> RowStream:
+    """Return a stream of the training rows in random order, deformed or projected if requested."""
     if deformed:
-        return _deformed(training, components)
+        return _deformed_rows(training, components)
     X = training.X
-    project: Callable[[Any], Any] = _as_they_are
+    project: Callable[[Any], Any] = _identity
     if components is not None and X.shape[1] > components:
         source = ArraySource(X, training.y, seed=training.seed)
-        few = source.read(0, min(_COMPONENT_ROWS, X.shape[0]))
-        project = _projection(few, components, training.seed).apply
+        sample = source.read(0, min(_COMPONENT_ROWS, X.shape[0]))
+        project = _projection(sample, components, training.seed).apply
         X = project(X)
-    return Course(ArraySource(X, training.y, seed=training.seed).read, project)
+    return RowStream(ArraySource(X, training.y, seed=training.seed).read, project)
 
 
-def _deformed(training: Training, components: int | None) -> Course:
-    """Return a stream of deformed images, whose pixels are from 0 to 1."""
+def _deformed_rows(training: Training, components: int | None) -> RowStream:
+    """Return a stream of deformed images, with pixels scaled to [0, 1]."""
     side = round(training.X.shape[1] ** 0.5)
     images = np.asarray(training.X, np.uint8).reshape(-1, side, side)
     digits = DeformedDigits(images, training.y, seed=training.seed)
-    project: Callable[[Any], Any] = _as_they_are
+    project: Callable[[Any], Any] = _identity
     if components is not None:
-        few = digits.batch(0, _COMPONENT_ROWS)
-        project = _projection(few, components, training.seed).apply
+        sample = digits.batch(0, _COMPONENT_ROWS)
+        project = _projection(sample, components, training.seed).apply
 
     def read(start: int, stop: int) -> tuple[Any, NDArray[Any]]:
         X, y = digits.batch(start, stop)
         return project(X), y
 
-    return Course(read, lambda rows: project(np.asarray(rows, np.float32) / _BRIGHTEST))
+    return RowStream(read, lambda rows: project(np.asarray(rows, np.float32) / _WHITE))
 
 
 def _projection(rows: tuple[Any, NDArray[Any]], components: int, seed: int) -> Projection:
     return Projection.from_summary(summarise([rows], seed=seed, covariance=True), components)
 
 
-def _as_they_are(rows: Any) -> Any:
+def _identity(rows: Any) -> Any:
     return rows
 
 
 def _estimator(label: str, training: Training, options: Mapping[str, Any]) -> Any:
-    """Return the estimator of a label; that of our defaults has its own sizes."""
-    given = dict(RUNS[label])
+    """Return the estimator of a label; our defaults have their own batch and block sizes."""
+    parameters = dict(RUNS[label])
     if label != OURS:
-        given |= {name: options[name] for name in _SIZES}
-    given |= {"alpha": options["alpha"], "n_jobs": options.get("n_jobs")}
-    # Which of the two logistic losses it is, the estimator knows by the classes.
-    given["loss"] = "logistic" if options["loss"] == "multinomial" else options["loss"]
-    kind: Any = DoublyStochasticClassifier
+        parameters |= {name: options[name] for name in _SIZES}
+    parameters |= {"alpha": options["alpha"], "n_jobs": options.get("n_jobs")}
+    # The estimator selects the logistic or multinomial loss by the number of classes.
+    parameters["loss"] = "logistic" if options["loss"] == "multinomial" else options["loss"]
+    estimator_class: Any = DoublyStochasticClassifier
     if training.task == "regression":
-        kind = DoublyStochasticRegressor
+        estimator_class = DoublyStochasticRegressor
     elif options.get("pairs") and label in PAPER_RUNS:
-        kind, given["loss"] = OneVersusOne, "hinge"
-    return kind(bandwidth="median", scaling="none", random_state=training.seed, **given)
+        estimator_class, parameters["loss"] = OneVersusOne, "hinge"
+    parameters |= {"bandwidth": "median", "scaling": "none", "random_state": training.seed}
+    return estimator_class(**parameters)
 
 
-def _snapshot(model: Any, course: Course, centre: float) -> Snapshot:
-    """Return what the runner scores: the model as it is until the next step.
-
-    ``centre`` has been subtracted from targets that are numbers.
-    """
+def _snapshot(model: Any, rows: RowStream, centre: float) -> Snapshot:
+    """Return a snapshot of a model of targets minus ``centre``, valid until its next step."""
     blocks = len(model.weights_) // (2 * model.block_size_)
     squares = float(np.square(model.weights_, dtype=np.float64).sum())
-    regression = isinstance(model, DoublyStochasticRegressor)
-    # A regressor's weights are of targets in units of their deviation.
-    unit = float(model.target_scale_[0]) if regression else 1.0
-    answer = model.predict if regression else model.decision_function
+    is_regression = isinstance(model, DoublyStochasticRegressor)
+    # The weights of a regressor are for targets in units of their standard deviation.
+    unit = float(model.target_scale_[0]) if is_regression else 1.0
+    outputs = model.predict if is_regression else model.decision_function
 
     def responses(X: Any) -> Any:
-        return answer(course.project(X)) + centre
+        return outputs(rows.project(X)) + centre
 
     return Snapshot(
-        predict=responses if regression else lambda X: model.predict(course.project(X)),
+        predict=responses if is_regression else lambda X: model.predict(rows.project(X)),
         responses=responses,
         penalty=0.5 * model.alpha_ * blocks * squares * unit**2,
         facts={
@@ -371,11 +373,10 @@ def _snapshot(model: Any, course: Course, centre: float) -> Snapshot:
 
 
 def _computed(model: Any) -> float:
-    """Return the random features computed so far: frequencies of each step times its rows."""
-    # A step evaluates all blocks on its batch, one that it adds included.
+    """Return the random features computed so far: the sum over steps of frequencies times rows."""
+    # A step evaluates all blocks on its batch, including a block that it adds.
     blocks = model.history_["n_blocks"].sum(dtype=np.float64)
     return float(blocks * model.block_size_ * model.batch_rows_)
 
 
 TRAINERS: dict[str, Trainer] = {"stochastic gradients": race}
-"""Trainers by name."""

@@ -1,4 +1,4 @@
-"""What DSG16's Theorems 3 and 4 promise: their constants, bounds and the ratio of complexities."""
+"""The constants and bounds of DSG16's Theorems 3 and 4, and ratios of complexities."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def complexity_ratio(new: int, old: int) -> float:
 
 
 def features_ratio(new: int, old: int) -> float:
-    """Return how many features UDSG computes relative to DSG until both have the same bound.
+    """Return the features that UDSG computes relative to DSG to reach the same bound.
 
     A step computes all features so far, so the features of t steps grow as ``t^2 G / (G + U)``.
     DSG16's r counts the ratio of steps once; here it is squared.
@@ -49,7 +49,7 @@ def features_ratio(new: int, old: int) -> float:
 
 @dataclass(frozen=True)
 class Assumptions:
-    """Assumption 2 and the schedule ``gamma_t = theta / t``, for one output."""
+    """The constants of Assumption 2 and of the schedule ``gamma_t = theta / t``, for one output."""
 
     alpha: float  # lambda
     theta: float

@@ -6,4 +6,3 @@ from studies.rb16.figures import FIGURE_3, FIGURE_4, FIGURE_5
 from studies.rb16.logs import LOGS
 
 STUDIES = (FIGURE_2, FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_6, LOGS)
-"""In the order of the paper."""

@@ -1,4 +1,4 @@
-"""The numbers that the authors drew Figures 3, 4 and 5 from."""
+"""The authors' plot data of Figures 3, 4 and 5."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ SOURCE = (
     "The authors' plot data: github.com/teddylfwu/RandomBinning, commit 06fc580 of 5 February "
     "2016, ExptResults/plotdata_02012016/L2R_Ridge."
 )
+# Trainers and their names in pictures.
 METHODS = {
     "binning": "random bins",
     "fourier": "Fourier",
@@ -21,9 +22,8 @@ METHODS = {
     "blocks": "independent blocks",
     "exact": "exact kernel",
 }
-"""Trainers and what they are called in pictures."""
+# Regression data sets. Their scores are relative errors; those of all others are accuracies in %.
 NUMBERS = frozenset({"cadata", "census"})
-"""Data sets of numbers: their scores are relative errors, all others' percentages right."""
 
 
 @dataclass(frozen=True)
@@ -34,18 +34,18 @@ class Point:
     ----------
     study : {"figure-3", "figure-4", "figure-5"}
     data : str
-        As the authors call it.
+        The authors' name of the data set.
     method : {"binning", "fourier", "nystrom", "blocks", "exact"}
     size : int
-        R; rows of the exact kernel.
+        R, or the number of rows of the exact kernel.
     sigma : float
-        What their programs were given: the bandwidth, but for random bins 1 over the bandwidth.
+        The parameter of the authors' programs: the bandwidth, or 1 over it for random bins.
     columns : int or None
-        D, bins of test rows included.
+        D, including bins that only test rows fall into.
     test, train : float or None
-        Errors in per cent: relative, or shares wrong.
+        Errors in per cent: relative errors, or misclassification rates.
     seconds : float or None
-        Features of training and test rows, and solution.
+        Time for the features of training and test rows and for the solver.
     """
 
     study: str
@@ -60,7 +60,7 @@ class Point:
 
     @property
     def bandwidth(self) -> float:
-        """The bandwidth that sigma stands for."""
+        """The bandwidth that corresponds to sigma."""
         return 1.0 / self.sigma if self.method == "binning" else self.sigma
 
     def published(self) -> dict[str, Published]:
@@ -96,7 +96,7 @@ def points(study: str, data: str | None = None, method: str | None = None) -> li
     ----------
     study : str
     data : str, default=None
-        As the authors call it; all by default.
+        The authors' name of a data set; all by default.
     method : str, default=None
         All by default.
 
@@ -109,13 +109,13 @@ def points(study: str, data: str | None = None, method: str | None = None) -> li
     """
     return [
         point
-        for point in _all()
+        for point in _all_points()
         if point.study == study and data in (None, point.data) and method in (None, point.method)
     ]
 
 
 @cache
-def _all() -> tuple[Point, ...]:
+def _all_points() -> tuple[Point, ...]:
     text = resources.files(__package__).joinpath("curves.csv").read_text(encoding="utf-8")
     return tuple(_point(row) for row in csv.DictReader(text.splitlines()))
 

@@ -1,4 +1,4 @@
-"""Figure 2: the non-zeros of a small feature matrix, and how many columns a bandwidth makes."""
+"""Figure 2: the non-zeros of a small feature matrix, and the number of columns by bandwidth."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DATA = "cadata"
 
 
 def jobs() -> list[Job]:
-    """Return the one job."""
+    """Return a single job with all bandwidths."""
     options = {
         "size": GRIDS,
         "bandwidth": words(1.0 / gamma for gamma in GAMMAS),
@@ -27,18 +27,18 @@ def jobs() -> list[Job]:
 
 
 def panels(records: list[Record]) -> list[Panel]:
-    """Return the picture of the paper, and that of D against the bandwidth."""
-    found, chosen = completed(records), nearest(records)
-    shown: list[Panel] = []
-    if chosen is not None:
-        columns = chosen["facts"]["pattern"]
-        at = [k // GRIDS for k in range(len(columns))]
-        title = f"Z, {ROWS} rows, D = {chosen['facts']['columns']}"
-        line = Line("non-zeros", columns, [float(row) for row in at])
-        note = f"{DATA}, gamma {_gamma(chosen):.3g}: the bandwidth whose D is nearest the paper's."
-        shown.append(Panel(title, "column", "row", (line,), note=note, dots=True))
-    gammas = [_gamma(one) for one in found]
-    counts = [float(one["facts"]["columns"]) for one in found]
+    """Return the paper's picture of the non-zeros, and a picture of D by bandwidth."""
+    fits, best = completed(records), nearest(records)
+    panels: list[Panel] = []
+    if best is not None:
+        columns = best["facts"]["pattern"]
+        rows = [float(k // GRIDS) for k in range(len(columns))]
+        title = f"Z, {ROWS} rows, D = {best['facts']['columns']}"
+        line = Line("non-zeros", columns, rows)
+        note = f"{DATA}, gamma {_gamma(best):.3g}: the bandwidth whose D is nearest the paper's."
+        panels.append(Panel(title, "column", "row", (line,), note=note, dots=True))
+    gammas = [_gamma(record) for record in fits]
+    counts = [float(record["facts"]["columns"]) for record in fits]
     lines = (
         Line("columns D", gammas, counts),
         Line("R", list(GAMMAS), [float(GRIDS)] * len(GAMMAS), kind="law"),
@@ -46,21 +46,23 @@ def panels(records: list[Record]) -> list[Panel]:
     )
     note = "R ≤ D ≤ N R, section 2.2."
     axes = ("1 / bandwidth", "columns")
-    return [*shown, Panel("Columns", *axes, lines, x_log=True, y_log=True, note=note)]
+    return [*panels, Panel("Columns", *axes, lines, x_log=True, y_log=True, note=note)]
 
 
 def nearest(records: list[Record]) -> Record | None:
-    """Return the record whose D is nearest the paper's; None if there is none."""
-    theirs = published("rb16")["figure-2/columns"].value
+    """Return the record whose D is nearest to the paper's, or None if there is no record."""
+    paper_columns = published("rb16")["figure-2/columns"].value
     return min(
-        completed(records), key=lambda one: abs(one["facts"]["columns"] - theirs), default=None
+        completed(records),
+        key=lambda record: abs(record["facts"]["columns"] - paper_columns),
+        default=None,
     )
 
 
 def comparisons(records: list[Record]) -> list[Comparison]:
-    """Return columns and non-zeros beside the caption's."""
-    chosen, numbers = nearest(records), published("rb16")
-    runs = [] if chosen is None else [chosen]
+    """Return the comparisons of the columns and non-zeros in the paper's caption."""
+    best, numbers = nearest(records), published("rb16")
+    runs = [] if best is None else [best]
     return [
         compare(
             numbers["figure-2/columns"], runs, lambda record: float(record["facts"]["columns"])

@@ -1,4 +1,4 @@
-"""Figure 6: coordinate descent in parallel, over random bins and over Fourier features."""
+"""Figure 6: parallel coordinate descent on random bins and on Fourier features."""
 
 from __future__ import annotations
 
@@ -11,35 +11,34 @@ NAME = "rb16/figure-6"
 DATA = ("ijcnn1", "cod-rna", "covtype_1vs2_169k")
 STEPS, THREADS = "simultaneous descent", "shared descent"
 FEATURES = ("binning", "fourier")
+# In standard deviations: about half the mean distance of rows, as in benchmarks/claims/law.py.
 _BANDWIDTH = {"ijcnn1": 8.0, "cod-rna": 3.0, "covtype_1vs2_169k": 8.0}
-"""In standard deviations: about half the mean distance of rows, as
-``benchmarks/claims/law.py``."""
 _ROWS = {"binning": 10_000, "fourier": 2000}
-# Threads are timed where an epoch takes long enough: 6.4 million non-zeros.
+# An epoch on this data set, with 6.4 million non-zeros, is long enough to time threads.
 _TIMED_DATA, _TIMED_ROWS = "covtype_1vs2_169k", 100_000
 _SIZE = 64
 _GAP, _TIMED_GAP = 1e-3, 1e-2
-_MOST = {"binning": 1024, "fourier": 64}
-"""Steps at once: over dense columns more are no faster, only dearer."""
+# Simultaneous steps; on dense columns, more of them cost time without a speed-up in steps.
+_MAX_STEPS = {"binning": 1024, "fourier": 64}
+# Expected time of a run with single steps, and of all timed runs on a data set.
 _STEP_SECONDS, _THREAD_SECONDS = {"binning": 0.6, "fourier": 0.4}, 60.0
-"""Of a run with one step at a time, and of all timed runs on a data set, about."""
 
 
 def jobs() -> list[Job]:
-    """Return a job for each loss, data set and kind of features, and one of threads."""
+    """Return jobs for simultaneous steps on each data set, and for threads on one of them."""
     pairs = [(features, loss) for loss in ("squared", "squared_hinge") for features in FEATURES]
     steps = [_steps(data, *pair) for pair in pairs for data in DATA]
     return steps + [_threads(*pair) for pair in pairs]
 
 
 def _steps(data: str, features: str, loss: str) -> Job:
-    counts = [2**k for k in range(11) if 2**k <= _MOST[features]]
-    seconds = _STEP_SECONDS[features] * sum(_effort(features, count) for count in counts)
-    return _job(data, STEPS, features, loss, counts, seconds, 3)
+    counts = [2**k for k in range(11) if 2**k <= _MAX_STEPS[features]]
+    n_epochs = sum(_relative_epochs(features, count) for count in counts)
+    return _job(data, STEPS, features, loss, counts, _STEP_SECONDS[features] * n_epochs, 3)
 
 
-def _effort(features: str, count: int) -> float:
-    """Return how many epochs a run takes, relative to one step at a time, about."""
+def _relative_epochs(features: str, count: int) -> float:
+    """Return the expected epochs of a run, relative to single steps."""
     return float(count) if features == "fourier" else 1.0 + count / 200.0
 
 
@@ -79,7 +78,7 @@ def _job(
 
 
 def panels(records: list[Record]) -> list[Panel]:
-    """Return a picture a data set and loss: speed-up in steps, and the law."""
+    """Return one panel per data set and loss: the measured speed-up in steps, and the law."""
     losses = dict.fromkeys(one["options"]["loss"] for one in completed(records, method=STEPS))
     return [_panel(data, loss, records) for loss in losses or ("squared",) for data in DATA]
 
@@ -87,10 +86,12 @@ def panels(records: list[Record]) -> list[Panel]:
 def _panel(data: str, loss: str, records: list[Record]) -> Panel:
     lines = []
     for features in FEATURES:
-        found = _found(data, features, loss, STEPS, records)
-        counts = [float(one["facts"]["at_once"]) for one in found]
-        lines.append(Line(METHODS[features], counts, [_speed_up(one) for one in found]))
-        laws = [float(one["facts"]["law"]) for one in found]
+        wanted = {"features": features, "loss": loss}
+        runs = completed(records, data=data, method=STEPS, options=wanted)
+        runs = sorted(runs, key=lambda run: run["facts"]["at_once"])
+        counts = [float(run["facts"]["at_once"]) for run in runs]
+        lines.append(Line(METHODS[features], counts, [_speed_up(run) for run in runs]))
+        laws = [float(run["facts"]["law"]) for run in runs]
         lines.append(Line(METHODS[features], counts, laws, kind="law"))
     return Panel(
         f"{data}, {loss.replace('_', ' ')} loss",
@@ -104,7 +105,7 @@ def _panel(data: str, loss: str, records: list[Record]) -> Panel:
 
 
 def tables(records: list[Record]) -> list[TableOf]:
-    """Return the seconds of Algorithm 2 with one thread and with two."""
+    """Return a table of the times of Algorithm 2 with one thread and with two."""
     rows = []
     for one in completed(records, method=THREADS):
         facts, options = one["facts"], one["options"]
@@ -130,12 +131,6 @@ def tables(records: list[Record]) -> list[TableOf]:
             "paper has up to 16 threads and prints no numbers.",
         )
     ]
-
-
-def _found(data: str, features: str, loss: str, method: str, records: list[Record]) -> list[Record]:
-    wanted = {"features": features, "loss": loss}
-    found = completed(records, data=data, method=method, options=wanted)
-    return sorted(found, key=lambda one: one["facts"]["at_once"])
 
 
 def _speed_up(record: Record) -> float:

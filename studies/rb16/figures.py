@@ -1,4 +1,4 @@
-"""Figures 3, 4 and 5: the authors' runs, each with its own size and bandwidth, run again."""
+"""Figures 3, 4 and 5: the authors' runs, repeated with the same sizes and bandwidths."""
 
 from __future__ import annotations
 
@@ -18,14 +18,11 @@ from studies.records import completed, fit_seconds, reason_missing
 from studies.settings import words
 from studies.study import Job, Line, Panel, Record, Study
 
-LAMBDA = 0.01
-"""Of equation 8, in all of section 5."""
+LAMBDA = 0.01  # lambda of the paper's equation 8, throughout section 5
 SCORES = ("relative_error", "train_relative_error")
 ISOTROPIC, PRODUCT = "isotropic laplacian", "laplacian"
-CHOSEN = "chosen "
-"""Before a method's name: its bandwidth is chosen on training rows that are held back."""
-_TOGETHER = 512
-"""Sizes up to this one are fitted in one process; each larger one has its own."""
+CHOSEN = "chosen "  # prefix of methods whose bandwidth is selected on validation rows
+_MAX_SHARED_SIZE = 512  # Each larger size is fitted in a separate process.
 _CHOSEN_SIZES = (8, 16, 32, 64, 128, 256, 512)
 _OTHERS = ("fourier", "nystrom", "blocks")
 _LETTER = (
@@ -35,64 +32,71 @@ _LETTER = (
     "wherever it is least. Ours never predict a Z either: with it the exact kernel's error is "
     "about half of theirs."
 )
-# A process, its imports, the data, the scores.
-_START = 3.0
+_START_SECONDS = 3.0  # starting the process, imports, loading the data, scoring
 
 
 def jobs(figure: str) -> list[Job]:
-    """Return the authors' runs on the available sets; what is cheap with all repetitions first."""
+    """Return the authors' runs on available data sets, by the time of all their repetitions."""
     repeated = [
-        [_job(figure, own, batch, seed) for seed in range(own.repetitions)]
-        for own in SETS.values()
-        for batch in _batches(points(figure, own.paper_name))
+        [_job(figure, data_set, batch, seed) for seed in range(data_set.repetitions)]
+        for data_set in SETS.values()
+        for batch in _batches(points(figure, data_set.paper_name))
     ]
     if figure == "figure-5":
         methods = ("binning", *_OTHERS)
-        repeated += [[_chosen_job(own, method)] for own in SETS.values() for method in methods]
+        repeated += [
+            [_chosen_job(data_set, method)] for data_set in SETS.values() for method in methods
+        ]
     repeated.sort(key=lambda group: sum(job.seconds for job in group))
     return [job for group in repeated for job in group]
 
 
 def _batches(runs: list[Point]) -> Iterable[list[Point]]:
-    """Yield runs that one process fits: of one method, and one size or one bandwidth."""
+    """Yield groups of runs for one process: of one method, and one size or one bandwidth."""
     has_one_size = len({point.size for point in runs}) == 1
 
-    def batch(point: Point) -> tuple[str, float]:
+    def batch_key(point: Point) -> tuple[str, float]:
         if has_one_size:
             return point.method, point.size
-        return point.method, point.sigma if point.size <= _TOGETHER else -point.size
+        # Negative sizes cannot coincide with a bandwidth.
+        return point.method, point.sigma if point.size <= _MAX_SHARED_SIZE else -point.size
 
-    for _, batched in groupby(sorted(runs, key=batch), batch):
-        yield list(batched)
+    for _, batch in groupby(sorted(runs, key=batch_key), batch_key):
+        yield list(batch)
 
 
-def _job(figure: str, own: PaperSet, batch: list[Point], seed: int) -> Job:
+def _job(figure: str, data_set: PaperSet, batch: list[Point], seed: int) -> Job:
     method, sizes = batch[0].method, dict.fromkeys(point.size for point in batch)
     bandwidths = dict.fromkeys(point.bandwidth for point in batch)
     if method == "binning":
         tol = 1e-3 if figure == "figure-5" else 1e-15
-        how: dict[str, Any] = {"kernel": PRODUCT, "solver": "cg", "tol": tol, "max_iter": 50}
+        options: dict[str, Any] = {"kernel": PRODUCT, "solver": "cg", "tol": tol, "max_iter": 50}
     else:
         solver = "auto" if method == "blocks" else "cholesky"
-        how = {"kernel": ISOTROPIC, "solver": solver, "centred": True, "fourier_map": "shifted"}
-    if own.without_last:
-        how["without_last"] = True
-    return _job_of(
+        options = {
+            "kernel": ISOTROPIC,
+            "solver": solver,
+            "centred": True,
+            "fourier_map": "shifted",
+        }
+    if data_set.without_last:
+        options["without_last"] = True
+    return _make_job(
         figure,
-        own,
-        _trainer(own, method),
-        {**how, "size": words(sizes), "bandwidth": words(bandwidths)},
+        data_set,
+        _trainer(data_set, method),
+        {**options, "size": words(sizes), "bandwidth": words(bandwidths)},
         seed,
-        sum(_seconds(own, method, point.size) for point in batch),
+        sum(_fit_seconds(data_set, method, point.size) for point in batch),
     )
 
 
-def _trainer(own: PaperSet, method: str) -> str:
-    return own.bins if method == "binning" else method
+def _trainer(data_set: PaperSet, method: str) -> str:
+    return data_set.bins if method == "binning" else method
 
 
-def _chosen_job(own: PaperSet, method: str) -> Job:
-    """Return the job of the product kernel with a bandwidth for each size of its own."""
+def _chosen_job(data_set: PaperSet, method: str) -> Job:
+    """Return the job of a method with the product kernel and a selected bandwidth per size."""
     sizes = [size for size in _CHOSEN_SIZES if method != "blocks" or size >= 64]
     options = {
         "kernel": PRODUCT,
@@ -101,45 +105,51 @@ def _chosen_job(own: PaperSet, method: str) -> Job:
         "size": words(sizes),
         "bandwidth": words(1.0 / gamma for gamma in GAMMAS),
     }
-    share = min(1.0, 8000 / own.rows) * len(GAMMAS)
-    seconds = (1.0 + share) * sum(_seconds(own, method, size) for size in sizes)
-    return _job_of("figure-5", own, f"{CHOSEN}{method}", options, 0, seconds)
+    # Each bandwidth is tried on at most 8,000 rows.
+    share = min(1.0, 8000 / data_set.rows) * len(GAMMAS)
+    seconds = (1.0 + share) * sum(_fit_seconds(data_set, method, size) for size in sizes)
+    return _make_job("figure-5", data_set, f"{CHOSEN}{method}", options, 0, seconds)
 
 
-def _job_of(
-    figure: str, own: PaperSet, method: str, options: Mapping[str, Any], seed: int, seconds: float
+def _make_job(
+    figure: str,
+    data_set: PaperSet,
+    method: str,
+    options: Mapping[str, Any],
+    seed: int,
+    seconds: float,
 ) -> Job:
     return Job(
         f"rb16/{figure}",
-        own.name,
+        data_set.name,
         method,
-        {"penalty": LAMBDA, "units": own.units, **options},
-        n_train=own.rows,
+        {"penalty": LAMBDA, "units": data_set.units, **options},
+        n_train=data_set.rows,
         seed=seed,
-        split=seed if own.is_split else None,
+        split=seed if data_set.is_split else None,
         scores=SCORES,
-        seconds=_START + seconds,
+        seconds=_START_SECONDS + seconds,
     )
 
 
-def _seconds(own: PaperSet, method: str, size: int) -> float:
-    """Return what a fit and its predictions take on two cores, about."""
-    n = own.rows
+def _fit_seconds(data_set: PaperSet, method: str, size: int) -> float:
+    """Return the expected seconds of a fit and its predictions on two cores."""
+    n = data_set.rows
     if method == "binning":
-        return own.grid_seconds * size
+        return data_set.grid_seconds * size
     if method == "exact":
-        return 3.0 * (n / 5000.0) ** 2.5 * (1.0 + own.n_inputs / 100.0)
+        return 3.0 * (n / 5000.0) ** 2.5 * (1.0 + data_set.n_inputs / 100.0)
     if method == "blocks":
-        # Each block has its own small products with every batch of rows.
-        n_batches = (own.n_test + 20_000) / ROWS_AT_ONCE
+        # There is a small product for every block of the map and every batch of rows.
+        n_batches = (data_set.n_test + 20_000) / ROWS_AT_ONCE
         return n / size * (0.002 + 0.0012 * n_batches) + n * size**2 / 6e10
-    features = (n + own.n_test) * size * (1.5e-8 + 2e-10 * own.n_inputs)
+    features = (n + data_set.n_test) * size * (1.5e-8 + 2e-10 * data_set.n_inputs)
     return features + n * size**2 / 2e10 + size**3 / 1e10
 
 
 def comparisons(figure: str, records: list[Record]) -> list[Comparison]:
-    """Return every number of the authors' plot data beside our runs with the same parameters."""
-    by_name = {own.paper_name: own for own in SETS.values()}
+    """Return the comparisons of the authors' plot data with our runs with equal parameters."""
+    by_name = {data_set.paper_name: data_set for data_set in SETS.values()}
     claims = (
         []
         if figure != "figure-5"
@@ -150,16 +160,16 @@ def comparisons(figure: str, records: list[Record]) -> list[Comparison]:
         ]
     )
     return claims + [
-        _compared(number, field, point, by_name.get(point.data), records)
+        _comparison(number, field, point, by_name.get(point.data), records)
         for point in points(figure)
         for field, number in point.published().items()
     ]
 
 
-def _compared(
-    number: Published, field: str, point: Point, own: PaperSet | None, records: list[Record]
+def _comparison(
+    number: Published, field: str, point: Point, data_set: PaperSet | None, records: list[Record]
 ) -> Comparison:
-    if own is None:
+    if data_set is None:
         return Comparison(number, missing=UNAVAILABLE[point.data])
     values: dict[str, Callable[[Record], float]] = {
         "test": error_of,
@@ -167,77 +177,79 @@ def _compared(
         "columns": lambda record: float(record["facts"]["columns"]),
         "seconds": fit_seconds,
     }
-    tried = [one for one in records if str(point.size) in str(one["options"]["size"]).split()]
+    same_size = [one for one in records if str(point.size) in str(one["options"]["size"]).split()]
+    fits = completed(records, data=data_set.name)
+    trainer = _trainer(data_set, point.method)
     return compare(
         number,
-        [one for one in completed(records, data=own.name) if _is_of(one, own, point)],
+        [record for record in fits if _has_same_parameters(record, data_set, point)],
         values[field],
-        other_data=own.other_data,
-        missing=reason_missing(tried, data=own.name, method=_trainer(own, point.method)),
+        other_data=data_set.other_data,
+        missing=reason_missing(same_size, data=data_set.name, method=trainer),
     )
 
 
-def _is_of(record: Record, own: PaperSet, point: Point) -> bool:
-    """Return whether a record is of one of the authors' runs."""
+def _has_same_parameters(record: Record, data_set: PaperSet, point: Point) -> bool:
     facts = record["facts"]
     return bool(
-        record["method"] == _trainer(own, point.method)
+        record["method"] == _trainer(data_set, point.method)
         and facts["size"] == point.size
         and abs(facts["bandwidth"] - point.bandwidth) <= 0.01 * point.bandwidth
     )
 
 
 def error_of(record: Record, part: str = "test") -> float:
-    """Return an error in per cent: relative for numbers, of classes the share wrong."""
+    """Return an error in per cent: the relative error, or the misclassification rate."""
     name = "relative_error" if part == "test" else "train_relative_error"
     return 100.0 * float(record["scores"][name])
 
 
 def error_label(data: str) -> str:
-    """Return the axis of a data set's errors."""
+    """Return the label of the axis of a data set's errors."""
     paper_name = SETS[data].paper_name
     return "relative error, %" if paper_name in NUMBERS else "wrong, %"
 
 
 def panels(figure: str, records: list[Record]) -> list[Panel]:
-    """Return the errors for each data set; for Figure 5 with both kernels."""
-    drawn = _figure_5 if figure == "figure-5" else partial(_errors, figure)
-    return [panel for own in SETS.values() for panel in drawn(own, records)]
+    """Return the panels of errors of each data set, for Figure 5 one per kernel."""
+    panels_of = _figure_5 if figure == "figure-5" else partial(_errors, figure)
+    return [panel for data_set in SETS.values() for panel in panels_of(data_set, records)]
 
 
-def _errors(figure: str, own: PaperSet, records: list[Record]) -> list[Panel]:
-    found = completed(records, data=own.name)
+def _errors(figure: str, data_set: PaperSet, records: list[Record]) -> list[Panel]:
+    fits = completed(records, data=data_set.name)
     x = _gamma if figure == "figure-3" else _size
-    theirs = points(figure, own.paper_name)
+    theirs = points(figure, data_set.paper_name)
     if not theirs:
         return []
     lines = []
     for part in ("test", "train"):
-        lines.append(_measured(part, found, x, partial(error_of, part=part)))
-        given = [point for point in theirs if getattr(point, part) is not None]
-        at = [point.sigma if figure == "figure-3" else float(point.size) for point in given]
-        lines.append(Line(part, at, [getattr(point, part) for point in given], "published"))
+        lines.append(_median_line(part, fits, x, partial(error_of, part=part)))
+        with_error = [point for point in theirs if getattr(point, part) is not None]
+        xs = [point.sigma if figure == "figure-3" else float(point.size) for point in with_error]
+        lines.append(Line(part, xs, [getattr(point, part) for point in with_error], "published"))
     fixed = f"R = {theirs[0].size}" if figure == "figure-3" else f"σ = {theirs[0].sigma:g}"
-    return [_panel(f"{own.paper_name}, {fixed}", _AXES[figure], own, lines)]
+    return [_panel(f"{data_set.paper_name}, {fixed}", _AXES[figure], data_set, lines)]
 
 
-def _figure_5(own: PaperSet, records: list[Record]) -> list[Panel]:
-    found = completed(records, data=own.name)
+def _figure_5(data_set: PaperSet, records: list[Record]) -> list[Panel]:
+    fits = completed(records, data=data_set.name)
     literal, product = [], []
     for method, label in METHODS.items():
-        given = points("figure-5", own.paper_name, method)
-        sizes, errors = [float(one.size) for one in given], [one.test or 0.0 for one in given]
-        runs = [one for one in found if one["method"] == _trainer(own, method)]
+        theirs = points("figure-5", data_set.paper_name, method)
+        sizes = [float(point.size) for point in theirs]
+        errors = [point.test or 0.0 for point in theirs]
+        runs = [record for record in fits if record["method"] == _trainer(data_set, method)]
         literal += [
-            _measured(label, runs, _size, error_of),
+            _median_line(label, runs, _size, error_of),
             Line(label, sizes, errors, "published"),
         ]
-        chosen = [one for one in found if one["method"] == f"{CHOSEN}{method}"]
-        product.append(_measured(label, chosen, _size, error_of))
-    name, axis = own.paper_name, _AXES["figure-5"]
+        chosen = [record for record in fits if record["method"] == f"{CHOSEN}{method}"]
+        product.append(_median_line(label, chosen, _size, error_of))
+    name, axis = data_set.paper_name, _AXES["figure-5"]
     return [
-        _panel(f"{name}: isotropic kernel, as published", axis, own, literal),
-        _panel(f"{name}: product kernel for all methods", axis, own, product),
+        _panel(f"{name}: isotropic kernel, as published", axis, data_set, literal),
+        _panel(f"{name}: product kernel for all methods", axis, data_set, product),
     ]
 
 
@@ -248,20 +260,21 @@ _AXES = {
 }
 
 
-def _panel(title: str, axis: str, own: PaperSet, lines: list[Line]) -> Panel:
-    shown = tuple(line for line in lines if len(line.x))
-    return Panel(title, axis, error_label(own.name), shown, True, True, own.other_data)
+def _panel(title: str, axis: str, data_set: PaperSet, lines: list[Line]) -> Panel:
+    nonempty = tuple(line for line in lines if len(line.x))
+    y_label, note = error_label(data_set.name), data_set.other_data
+    return Panel(title, axis, y_label, nonempty, True, True, note)
 
 
-def _measured(
+def _median_line(
     label: str, records: list[Record], x: Callable[[Record], float], y: Callable[[Record], float]
 ) -> Line:
-    """Return the medians of the repetitions at each point as a line."""
+    """Return a line through the medians of the repetitions at each x."""
     values: dict[float, list[float]] = {}
-    for one in records:
-        values.setdefault(x(one), []).append(y(one))
-    at = sorted(values)
-    return Line(label, at, [median(values[point]) for point in at])
+    for record in records:
+        values.setdefault(x(record), []).append(y(record))
+    xs = sorted(values)
+    return Line(label, xs, [median(values[point]) for point in xs])
 
 
 def _gamma(record: Record) -> float:

@@ -1,4 +1,4 @@
-"""The authors' logged runs, and ours in the same convention."""
+"""The authors' logged runs, and ours with the same conventions."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from studies.study import Job, Record, Study, TableOf
 NAME = "rb16/logs"
 SIZES = (8, 16, 32, 64, 128, 256)
 _THEIRS: dict[str, object] = {"solver": "cg", "tol": 1e-3, "max_iter": 50}
-# An unknown for each row instead of each column, stopped where this package's search stops.
+# One unknown per row instead of per column, with the tolerance of this package's search.
 _OURS: dict[str, object] = {"solver": "rows", "tol": 0.03, "max_iter": 50}
 _SOLVERS = {"cg": "their solver", "rows": "our solver"}
 _FOREST, _CPU = "covtype_first20k", "cpu_act"
 _FOREST_IS = "the first 20,000 rows of covtype, 16,000 to train on, stand in for 46,480 of all"
-# Of cpu_act: the 12 inputs that are cpu_small's.
+# The indices in cpu_act of the 12 inputs of cpu_small.
 _CPU_INPUTS = "0 1 2 3 4 5 6 7 8 18 19 20"
-_THEIR_GRIDS, _DRAWN = "authors' grids", "binning"
-_SECONDS_A_GRID = 0.02
+_THEIR_GRIDS, _NEW_GRIDS = "authors' grids", "binning"
+_SECONDS_PER_GRID = 0.02
 
 
 def jobs() -> list[Job]:
-    """Return cpu_small's random splits, then covtype's sizes."""
+    """Return the jobs for random splits of cpu_small, then for the sizes on covtype."""
     cpu = {
         **_THEIRS,
         "size": 8,
@@ -37,9 +37,9 @@ def jobs() -> list[Job]:
         "penalty": 0.01,
         "inputs": _CPU_INPUTS,
     }
-    found = [
+    jobs = [
         Job(NAME, _CPU, method, cpu, seed=split, split=split, scores=SCORES[:1], seconds=3.0)
-        for method in (_THEIR_GRIDS, _DRAWN)
+        for method in (_THEIR_GRIDS, _NEW_GRIDS)
         for split in range(REPETITIONS)
     ]
     for solver in (_THEIRS, _OURS):
@@ -50,30 +50,30 @@ def jobs() -> list[Job]:
             "units": "range",
             "penalty": 1e-4,
         }
-        seconds = 3.0 + _SECONDS_A_GRID * sum(SIZES)
-        found.append(Job(NAME, _FOREST, _DRAWN, options, scores=SCORES[:1], seconds=seconds))
-    return found
+        seconds = 3.0 + _SECONDS_PER_GRID * sum(SIZES)
+        jobs.append(Job(NAME, _FOREST, _NEW_GRIDS, options, scores=SCORES[:1], seconds=seconds))
+    return jobs
 
 
 def tables(records: list[Record]) -> list[TableOf]:
-    """Return the medians of our runs."""
+    """Return a table of the medians of our runs."""
     groups: dict[tuple[str, str, int], list[Record]] = {}
-    for one in completed(records):
-        machine = _SOLVERS[one["options"]["solver"]]
-        if one["method"] == _THEIR_GRIDS:
-            machine += " and grids"
-        groups.setdefault((one["data"], machine, one["facts"]["size"]), []).append(one)
+    for record in completed(records):
+        variant = _SOLVERS[record["options"]["solver"]]
+        if record["method"] == _THEIR_GRIDS:
+            variant += " and grids"
+        groups.setdefault((record["data"], variant, record["facts"]["size"]), []).append(record)
     rows = [
         (
             data,
-            machine,
+            variant,
             f"{size}",
             f"{runs[0]['rows'][0]:,}",
             f"{median(one['facts']['columns'] for one in runs):,.0f}",
             brief_seconds(median(map(fit_seconds, runs))),
             f"{median(map(error_of, runs)):.2f} %",
         )
-        for (data, machine, size), runs in groups.items()
+        for (data, variant, size), runs in groups.items()
     ]
     return [
         TableOf(
@@ -95,18 +95,18 @@ _VALUES: dict[str, Callable[[Record], float]] = {
 
 
 def comparisons(records: list[Record]) -> list[Comparison]:
-    """Return the logs' numbers beside ours: covtype, cpu_small, acoustic."""
+    """Return the comparisons of the numbers in the logs: covtype, cpu_small, acoustic."""
     numbers = published("rb16").values()
-    return [_compared(number, records) for number in numbers if number.study == "logs"]
+    return [_comparison(number, records) for number in numbers if number.study == "logs"]
 
 
-def _compared(number: Published, records: list[Record]) -> Comparison:
+def _comparison(number: Published, records: list[Record]) -> Comparison:
     data, size, what = number.key.split("/")
     if data == "acoustic":
         return Comparison(number, missing=UNAVAILABLE["acoustic"])
     if data == "cpu":
-        # The grids that the authors' program drew; for seconds those of this package.
-        method = _DRAWN if what == "seconds" else _THEIR_GRIDS
+        # Drawing the authors' grids is slow Python code, so times are of this package's grids.
+        method = _NEW_GRIDS if what == "seconds" else _THEIR_GRIDS
         runs = completed(records, data=_CPU, method=method)
         return compare(number, runs, _VALUES[what])
     runs = [

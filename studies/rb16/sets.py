@@ -1,4 +1,4 @@
-"""RB16's data sets: rows in the paper, how their inputs are scaled here, and which are missing."""
+"""RB16's data sets: their rows in the paper, our scaling of inputs, and the unavailable ones."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from studies.comparisons import REPETITIONS
 from studies.settings import Units
 
+# What RB16's figures call sigma. For random bins it is 1 over the bandwidth of the paper's
+# equation 5.
 GAMMAS = (
     0.01,
     0.03,
@@ -28,7 +30,7 @@ GAMMAS = (
     31.62,
     100.0,
 )
-"""What RB16's figures call sigma: for random bins 1 over the bandwidth of its equation 5."""
+# Training rows in the paper's Table 1, by the authors' names of the data sets.
 ROWS = {
     "cadata": 16_512,
     "census": 18_186,
@@ -40,7 +42,6 @@ ROWS = {
     "acoustic": 78_823,
     "letter": 10_500,
 }
-"""Training rows by the authors' names of the sets: Table 1 of the paper."""
 UNAVAILABLE = {
     "census": "census with 119 inputs is not available: house_16H has 16 of them",
     "SUSY": "SUSY is not available here",
@@ -50,32 +51,31 @@ UNAVAILABLE = {
 
 @dataclass(frozen=True)
 class PaperSet:
-    """One data set of the paper that is available here.
+    """An available data set of the paper.
 
     Parameters
     ----------
     name : str
-        Here.
+        Name of our data set.
     paper_name : str
-        In the paper and in its authors' files.
+        Name in the paper and in the authors' files.
     units : str
-        As :class:`studies.settings.Setting`. LIBSVM's scaled version where there is
-        one. For cadata and cod-rna the scaling at which random bins are as many as
-        the authors', see README.md.
+        Unit of bandwidths, see :class:`studies.settings.Setting`. It corresponds to LIBSVM's
+        scaled version of the data set if there is one. For cadata and cod-rna it is the scaling
+        that results in the authors' numbers of bins, see README.md.
     n_inputs, n_test : int
-        Inputs and test rows of ours.
+        Numbers of our inputs and test rows.
     grid_seconds : float
-        What a grid takes with all classes and 50 iterations, about.
+        Expected seconds per grid, with all classes and 50 iterations.
     is_split : bool, default=False
-        Whether the authors' split into training and test rows is not known: each repetition has
-        a random one.
+        Whether each repetition uses a random split, because the authors' split is unknown.
     n_train : int, default=None
-        Training rows of ours, where they are fewer than the paper's.
+        Number of our training rows, if we have fewer than the paper.
     other_data : str, default=""
-        What differs from the paper's data.
+        How our data differ from the paper's, if they do.
     bins : str, default="authors' grids"
-        The trainer of random bins: on the grids that the authors' program drew, or, where rows and
-        split are fixed, on grids of its own in each repetition.
+        The trainer of random bins: on the grids that the authors' program drew, or on newly drawn
+        grids, without which repetitions on fixed rows would not differ.
     without_last : bool, default=False
         Whether the authors' runs never predict the last class, see README.md.
     """
@@ -94,18 +94,18 @@ class PaperSet:
 
     @property
     def rows(self) -> int:
-        """Training rows of ours."""
+        """Number of our training rows."""
         return ROWS[self.paper_name] if self.n_train is None else self.n_train
 
     @property
     def repetitions(self) -> int:
-        """Five; one on other data, which are compared with nothing."""
+        """Number of repetitions: one on other data, which are not compared with the paper."""
         return 1 if self.other_data else REPETITIONS
 
 
 SETS = {
-    own.name: own
-    for own in (
+    data_set.name: data_set
+    for data_set in (
         PaperSet("cadata", "cadata", "largest", 8, 4128, 0.002, is_split=True),
         PaperSet("ijcnn1", "ijcnn1", "none", 22, 91_701, 0.008),
         PaperSet(
@@ -125,4 +125,3 @@ SETS = {
         ),
     )
 }
-"""By our names."""

@@ -1,4 +1,4 @@
-"""The authors' own random grids, number by number as their program drew them."""
+"""The random grids of the authors' program, reproduced with its random number generators."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from studies.study import Clock, Snapshot, Trainer, Training
 
 _LCG, _PRIME = 16807, 2**31 - 1
 _LAGS, _WARM_UP = (31, 3), 310
-_MOST = 2.0**31 - 1.0
+_RAND_MAX = 2.0**31 - 1.0
 
 
 @cache
 def authors_grids(n_inputs: int, n_grids: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Draw widths and shifts for gamma = 1 as the authors' program does.
+    """Return the widths and shifts that the authors' program draws for gamma = 1.
 
-    It is C++ with libstdc++ on Linux: widths from ``gamma_distribution(2, 1 / gamma)`` over an
-    unseeded ``default_random_engine``, shifts from ``rand()`` after ``srandom(0)``, for each grid
-    and input in turn, the first input being one that is always 0.
+    The program is written in C++ for libstdc++ on Linux. It draws the widths from
+    ``gamma_distribution(2, 1 / gamma)`` with an unseeded ``default_random_engine``, and the shifts
+    from ``rand()`` after ``srandom(0)``, for each grid and each input. Its first input is always 0.
 
     Parameters
     ----------
@@ -40,11 +40,11 @@ def authors_grids(n_inputs: int, n_grids: int) -> tuple[NDArray[np.float64], NDA
     Returns
     -------
     widths, shifts : arrays (n_grids, n_inputs)
-        Over gamma they are those of another gamma: the same draws, stretched.
+        For another gamma, divide both by it.
 
     Notes
     -----
-    Python, 3 microseconds a number. The source: ``codes_KRR_randbin/randFeature.hpp`` and
+    Takes about 3 microseconds per number. Source: ``codes_KRR_randbin/randFeature.hpp`` and
     ``KRR_OneVsAll_RandBin.cpp`` at commit 57578cb.
 
     Examples
@@ -53,22 +53,22 @@ def authors_grids(n_inputs: int, n_grids: int) -> tuple[NDArray[np.float64], NDA
     >>> widths.shape, bool(np.all(shifts < widths))
     ((8, 12), True)
     """
-    drawn, shares = _gamma_of_two(_minimal_standard()), _additive_feedback()
-    pairs = np.array([(next(drawn), next(shares)) for _ in range(n_grids * (n_inputs + 1))])
-    widths, shares_of = pairs.reshape(n_grids, n_inputs + 1, 2)[:, 1:].transpose(2, 0, 1)
-    return widths.copy(), widths * shares_of
+    gammas, uniforms = _gamma_of_two(_minimal_standard()), _additive_feedback()
+    pairs = np.array([(next(gammas), next(uniforms)) for _ in range(n_grids * (n_inputs + 1))])
+    widths, shares = pairs.reshape(n_grids, n_inputs + 1, 2)[:, 1:].transpose(2, 0, 1)
+    return widths.copy(), widths * shares
 
 
 class AuthorsGrids(RandomBinning):
-    """Random bins of the Laplacian kernel in the authors' own grids, inputs scaled to [-1, 1].
+    """Random bins of the Laplacian kernel on the authors' grids, for inputs scaled to [-1, 1].
 
-    Subclasses are for other scalings, which differ in what they move to 0.
+    Subclasses are for other scalings, which map another value of each input to 0.
 
     Parameters
     ----------
     kernel, bandwidth, categorical, n_grids, random_state, n_jobs
-        As :class:`RandomBinning`; there is one draw alone, whatever the kernel and the random
-        state.
+        Parameters of :class:`RandomBinning`; the grids do not depend on ``kernel`` and
+        ``random_state``.
 
     Examples
     --------
@@ -79,42 +79,45 @@ class AuthorsGrids(RandomBinning):
     """
 
     def fit_rows(self, X: Rows) -> PlainBins:
-        """Do as :meth:`fit_matrix` on rows that are validated already, dense ones."""
+        """Fit to validated dense rows and return their bins."""
         self.bandwidth_ = self._bandwidth_of(X, self.check_parameters())
         widths, shifts = authors_grids(X.shape[1], self.size)
         hashes = Grids.draw(Laplacian(), self.bandwidth_, self.size, seed=0)
         # Constant inputs have an infinite bandwidth and no shift.
-        moved = np.where(np.isfinite(self.bandwidth_), shifts * self.bandwidth_, 0.0)
-        grids = replace(hashes, widths=widths * self.bandwidth_, shifts=self.zero_of(X) + moved)
-        return self.learn_bins(X, grids)
+        offsets = np.where(np.isfinite(self.bandwidth_), shifts * self.bandwidth_, 0.0)
+        shifts = self.input_offsets(X) + offsets
+        return self.learn_bins(X, replace(hashes, widths=widths * self.bandwidth_, shifts=shifts))
 
-    def zero_of(self, X: Rows) -> NDArray[np.float64]:
-        """Return what the scaling of the inputs moves to 0."""
+    def input_offsets(self, X: Rows) -> NDArray[np.float64]:
+        """Return the value of each input that its scaling maps to 0."""
         middle: NDArray[np.float64] = (X.min(axis=0) + X.max(axis=0)) / 2.0
         return middle
 
 
-class _GridsFromLow(AuthorsGrids):
-    """For inputs scaled to [0, 1]."""
+class _GridsFromMinimum(AuthorsGrids):
+    """The authors' grids for inputs scaled to [0, 1]."""
 
-    def zero_of(self, X: Rows) -> NDArray[np.float64]:
-        low: NDArray[np.float64] = X.min(axis=0)
-        return low
+    def input_offsets(self, X: Rows) -> NDArray[np.float64]:
+        minimum: NDArray[np.float64] = X.min(axis=0)
+        return minimum
 
 
 class _GridsFromZero(AuthorsGrids):
-    """For inputs that are divided, not moved."""
+    """The authors' grids for inputs that are divided but not shifted."""
 
-    def zero_of(self, X: Rows) -> NDArray[np.float64]:
+    def input_offsets(self, X: Rows) -> NDArray[np.float64]:
         return np.zeros(X.shape[1])
 
 
 def least_squares_on_authors_grids(
     training: Training, options: Mapping[str, Any], clock: Clock
 ) -> Iterator[Snapshot]:
-    """Do as :func:`least_squares` on the authors' grids, which are drawn before its time begins."""
+    """Fit ridge regression on the authors' grids; drawing them does not count as training time.
+
+    The arguments and snapshots are those of :func:`studies.methods.least_squares`.
+    """
     setting = Setting.read(options)
-    kinds = {"half range": AuthorsGrids, "range": _GridsFromLow}
+    kinds = {"half range": AuthorsGrids, "range": _GridsFromMinimum}
     with clock.phase("drawing"):
         for each in setting.each():
             authors_grids(setting.rows(training.X[:1]).shape[1], each.size)
@@ -123,7 +126,7 @@ def least_squares_on_authors_grids(
 
 
 def _minimal_standard() -> Iterator[int]:
-    """Yield ``std::default_random_engine``'s numbers, 1 to 2**31 - 2."""
+    """Yield the numbers of ``std::default_random_engine``, from 1 to 2**31 - 2."""
     state = 1
     while True:
         state = state * _LCG % _PRIME
@@ -131,14 +134,14 @@ def _minimal_standard() -> Iterator[int]:
 
 
 def _uniform(numbers: Iterator[int]) -> float:
-    """Return ``std::generate_canonical<double, 53>``: two numbers make one."""
+    """Return a number as ``std::generate_canonical<double, 53>`` combines two numbers."""
     low, high = next(numbers) - 1.0, next(numbers) - 1.0
-    span = _MOST - 1.0
+    span = _RAND_MAX - 1.0
     return (low + high * span) / (span * span)
 
 
 def _gamma_of_two(numbers: Iterator[int]) -> Iterator[float]:
-    """Yield ``std::gamma_distribution(2, 1)``'s numbers (Marsaglia & Tsang 2000)."""
+    """Yield the numbers of ``std::gamma_distribution(2, 1)`` (Marsaglia & Tsang 2000)."""
     normal = _normal(numbers)
     d = 2.0 - 1.0 / 3.0
     c = 1.0 / sqrt(9.0 * d)
@@ -155,7 +158,7 @@ def _gamma_of_two(numbers: Iterator[int]) -> Iterator[float]:
 
 
 def _normal(numbers: Iterator[int]) -> Iterator[float]:
-    """Yield ``std::normal_distribution``'s numbers (Marsaglia's polar method)."""
+    """Yield the numbers of ``std::normal_distribution`` (Marsaglia's polar method)."""
     while True:
         x, y = (2.0 * _uniform(numbers) - 1.0 for _ in range(2))
         square = x * x + y * y
@@ -167,17 +170,17 @@ def _normal(numbers: Iterator[int]) -> Iterator[float]:
 
 
 def _additive_feedback() -> Iterator[float]:
-    """Yield ``rand() / RAND_MAX`` after ``srandom(0)``, which glibc takes as 1."""
-    far, near = _LAGS
-    kept = [1]
-    while len(kept) < far:
-        kept.append(kept[-1] * _LCG % _PRIME)
-    kept += kept[:near]
+    """Yield ``rand() / RAND_MAX`` after ``srandom(0)``, for which glibc uses the seed 1."""
+    long_lag, short_lag = _LAGS
+    states = [1]
+    while len(states) < long_lag:
+        states.append(states[-1] * _LCG % _PRIME)
+    states += states[:short_lag]
     while True:
-        kept.append((kept[-far] + kept[-near]) % 2**32)
-        if len(kept) > _WARM_UP + far + near:
-            yield (kept[-1] >> 1) / _MOST
+        states.append((states[-long_lag] + states[-short_lag]) % 2**32)
+        # glibc discards the first 310 numbers.
+        if len(states) > _WARM_UP + long_lag + short_lag:
+            yield (states[-1] >> 1) / _RAND_MAX
 
 
 TRAINERS: dict[str, Trainer] = {"authors' grids": least_squares_on_authors_grids}
-"""Trainers by name."""

@@ -1,4 +1,4 @@
-"""RB16's Theorem 1: its constants, its bound, and how far measured objectives are below it.
+"""RB16's Theorem 1: its constants, its bound, and measured objectives to compare with the bound.
 
 ``python -m studies.rb16.theorem_1`` prints the table of the theory page.
 """
@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Reference:
-    """A reference solution w* over the bins of infinitely many grids, and the loss's curvature."""
+    """A reference solution w* on the bins of infinitely many grids, and the loss's curvature."""
 
     square: float  # |w*|^2
     start: float  # F(0)
@@ -30,18 +30,18 @@ class Reference:
 
     @classmethod
     def ridge(cls, gram: Array, y: Array, alpha: float) -> Reference:
-        """Return exact kernel ridge regression: mean of squares / 2 plus alpha / 2 times |w|^2."""
+        """Return the solution that minimises ``mean((y - f)^2) / 2 + alpha |w|^2 / 2``."""
         weights = np.linalg.solve(gram + len(y) * alpha * np.eye(len(y)), y)
         square = float(weights @ gram @ weights)
         loss = 0.5 * float(np.mean((y - gram @ weights) ** 2))
         return cls(square, 0.5 * float(np.mean(y**2)), loss + 0.5 * alpha * square)
 
     def lost_grids(self, kappa: float) -> int:
-        """Return c, the grids that the bound does not count: ``R' = R - c``."""
+        """Return c, the number of grids that the bound does not count: ``R' = R - c``."""
         return math.ceil(2 * kappa * (self.start - self.objective) / (self.beta * self.square))
 
     def bound(self, kappa: float, n_grids: int) -> float:
-        """Return the bound as printed, ``beta |w*|^2 / (kappa R')``; infinite up to R = c."""
+        """Return the bound as printed, ``beta |w*|^2 / (kappa R')``, infinite if R <= c."""
         counted = n_grids - self.lost_grids(kappa)
         return self.beta * self.square / (kappa * counted) if counted > 0 else math.inf
 

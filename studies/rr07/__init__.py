@@ -4,4 +4,3 @@ from studies.rr07.figure_3 import FIGURE_3
 from studies.rr07.table_1 import TABLE_1
 
 STUDIES = (TABLE_1, FIGURE_3)
-"""In the order of the paper."""

@@ -1,4 +1,4 @@
-"""Figure 3: random bins on Forest Cover, against the number of rows and of grids."""
+"""Figure 3: random bins on Forest Cover, by the numbers of rows and grids."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ _LABEL = "Binning + LS"
 
 
 def jobs() -> list[Job]:
-    """Return a job for all numbers of grids, and one for each number of rows."""
+    """Return one job for all numbers of grids, and one for each number of rows."""
     rows = _FOREST.n_train
-    found = [_job({**_FOREST.binning, "size": _GRIDS}, rows, 30.0)]
-    for halving in range(_HALVINGS):
-        found.append(_job(_FOREST.binning, rows // 2**halving, 3.0 + 5.0 / 2**halving))
-    return found
+    by_grids = _job({**_FOREST.binning, "size": _GRIDS}, rows, 30.0)
+    by_rows = [
+        _job(_FOREST.binning, rows // 2**halving, 3.0 + 5.0 / 2**halving)
+        for halving in range(_HALVINGS)
+    ]
+    return [by_grids, *by_rows]
 
 
 def _job(options: object, rows: int, seconds: float) -> Job:
@@ -38,20 +40,20 @@ def _job(options: object, rows: int, seconds: float) -> Job:
 
 
 def panels(records: list[Record]) -> list[Panel]:
-    """Return the paper's three pictures."""
-    sizes, grids = _by_rows(records), _by_grids(records)
+    """Return the three panels of the paper's figure."""
+    by_rows, by_grids = _by_rows(records), _by_grids(records)
     numbers = published("rr07")
     error, seconds = (numbers[f"forest/binning/{what}"] for what in ("error", "seconds"))
     note = "The paper's point is from its Table 1: 522,000 training rows."
-    rows = f"{grids[0]['rows'][0]:,} training rows" if grids else "not run"
-    measured = [one["facts"]["size"] for one in grids]
-    times = [fit_seconds(one) + one["seconds"]["predict"] for one in grids]
+    rows = f"{by_grids[0]['rows'][0]:,} training rows" if by_grids else "not run"
+    sizes = [record["facts"]["size"] for record in by_grids]
+    times = [fit_seconds(record) + record["seconds"]["predict"] for record in by_grids]
     return [
         Panel(
             "Error against training rows, P = 50",
             "training rows",
             "test error, %",
-            (_line([one["rows"][0] for one in sizes], [_error(one) for one in sizes]),),
+            (_line([one["rows"][0] for one in by_rows], [_error(one) for one in by_rows]),),
             x_log=True,
             y_log=True,
         ),
@@ -60,7 +62,7 @@ def panels(records: list[Record]) -> list[Panel]:
             "grids P",
             "test error, %",
             (
-                _line(measured, [_error(one) for one in grids]),
+                _line(sizes, [_error(record) for record in by_grids]),
                 Line(_LABEL, [50.0], [error.value], kind="published"),
             ),
             note=note,
@@ -70,7 +72,7 @@ def panels(records: list[Record]) -> list[Panel]:
             "grids P",
             "training and testing, s",
             (
-                _line(measured, times),
+                _line(sizes, times),
                 Line(_LABEL, [50.0], [seconds.value], kind="published"),
             ),
             y_log=True,
@@ -80,12 +82,12 @@ def panels(records: list[Record]) -> list[Panel]:
 
 
 def comparisons(records: list[Record]) -> list[Comparison]:
-    """Return the one number of the caption: the largest gain from twice the rows."""
-    sizes = _by_rows(records)
+    """Return the comparison of the caption's number: the largest gain from twice the rows."""
+    by_rows = _by_rows(records)
     gains = {
-        more["key"]: 100.0 * (1.0 - _error(more) / _error(few)) for few, more in pairwise(sizes)
+        more["key"]: 100.0 * (1.0 - _error(more) / _error(few)) for few, more in pairwise(by_rows)
     }
-    best = [one for one in sizes if gains and gains.get(one["key"]) == max(gains.values())]
+    best = [one for one in by_rows if gains and gains.get(one["key"]) == max(gains.values())]
     return [
         compare(
             published("rr07")["forest/doubling"],
@@ -98,9 +100,9 @@ def comparisons(records: list[Record]) -> list[Comparison]:
 
 
 def _by_rows(records: list[Record]) -> list[Record]:
-    """Return the records of different numbers of rows, the fewest first."""
-    found = completed(records, options={"size": _FOREST.binning["size"]})
-    return sorted(found, key=lambda one: one["rows"][0])
+    """Return the records of the fits to different numbers of rows, in increasing order."""
+    matching = completed(records, options={"size": _FOREST.binning["size"]})
+    return sorted(matching, key=lambda record: record["rows"][0])
 
 
 def _by_grids(records: list[Record]) -> list[Record]:

@@ -1,4 +1,4 @@
-"""RR07's data sets, what stands in for them, and the machines' parameters on them."""
+"""RR07's data sets, their replacements, and the parameters of each method on them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import Any
 
 from studies.comparisons import REPETITIONS
 
+# The columns of Table 1.
 METHODS = {
     "fourier": "Fourier + LS",
     "binning": "Binning + LS",
     "exact": "exact SVM",
     "cvm": "CVM",
 }
-"""The columns of Table 1."""
 UNAVAILABLE = {"census": "census with 119 inputs is not available: house_16H has 16 of them"}
-UNITS = "range"
-"""Of all inputs: LIBSVM's scaling to [0, 1]."""
+UNITS = "range"  # equivalent to LIBSVM's scaling to [0, 1]
 
 
 @dataclass(frozen=True)
@@ -27,22 +26,23 @@ class PaperSet:
     Parameters
     ----------
     key : str
-        In ``published.toml``.
+        Name in ``published.toml``.
     title : str
-        In the paper.
+        Name in the paper.
     data : str
-        Here.
+        Name of our data set.
     n_train : int
-        Training rows here.
+        Number of our training rows.
     other_data : str
-        What differs from the paper's data, if they are others.
+        How our data differ from the paper's, if they do.
     fourier, binning, exact : mapping
-        Options of the trainers. D and P are the paper's; it does not give its kernels' widths and
-        penalties: these are the best of a coarse grid on training rows that were held back.
+        Options of the trainers. The numbers of frequencies and grids, D and P, are the paper's.
+        The paper does not give bandwidths and penalties; ours are the best of a coarse grid on
+        validation rows taken from the training rows.
     is_split : bool, default=False
-        Whether the authors' split is not known: each repetition has a random one.
+        Whether each repetition uses a random split, because the authors' split is unknown.
     exact_rows : int, default=None
-        The most training rows that the exact machine gets.
+        Maximum number of training rows of the exact method.
     """
 
     key: str
@@ -58,7 +58,7 @@ class PaperSet:
 
     @property
     def repetitions(self) -> int:
-        """Five; one on other data, which are compared with nothing."""
+        """Number of repetitions: one on other data, which are not compared with the paper."""
         return 1 if self.other_data else REPETITIONS
 
 
@@ -87,8 +87,8 @@ def _binning(grids: int, bandwidth: float, penalty: float) -> dict[str, Any]:
 
 
 SETS = {
-    own.key: own
-    for own in (
+    data_set.key: data_set
+    for data_set in (
         PaperSet(
             "cpu",
             "CPU",
@@ -134,4 +134,3 @@ SETS = {
         ),
     )
 }
-"""By their keys."""

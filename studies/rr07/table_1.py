@@ -1,4 +1,4 @@
-"""Table 1: error and training time of random features, and of an exact machine."""
+"""Table 1: error and training time of random features and of an exact SVM."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from studies.rr07.sets import METHODS, SETS, UNAVAILABLE, PaperSet
 from studies.study import Job, Line, Panel, Record, Study, TableOf
 
 NAME = "rr07/table-1"
+# Our trainers by the paper's methods; there is none for CVM.
 TRAINERS = {"fourier": "fourier", "binning": "binning", "exact": "LIBSVM"}
-"""Ours, by the paper's columns; of CVM there is none."""
-_MOST_TEST_ROWS = 50_000
-_SECONDS = {
+_MAX_TEST_ROWS = 50_000
+_EXPECTED_SECONDS = {
     "cpu": {"fourier": 3.0, "binning": 3.0, "exact": 8.0},
     "adult": {"fourier": 4.0, "binning": 3.0, "exact": 80.0},
     "forest": {"fourier": 160.0, "binning": 6.0, "exact": 300.0},
@@ -25,76 +25,76 @@ _NO_CVM = "there is no Core Vector Machine for Python"
 
 
 def jobs() -> list[Job]:
-    """Return the jobs, the cheap ones first."""
-    found = [
-        _job(own, method, seed)
-        for own in SETS.values()
+    """Return all jobs, in order of their expected time."""
+    jobs = [
+        _job(data_set, method, seed)
+        for data_set in SETS.values()
         for method in TRAINERS
-        for seed in range(_repetitions(own, method))
+        for seed in range(_repetitions(data_set, method))
     ]
-    return sorted(found, key=lambda job: job.seconds)
+    return sorted(jobs, key=lambda job: job.seconds)
 
 
-def _repetitions(own: PaperSet, method: str) -> int:
-    """Return one for LIBSVM on fixed rows: nothing in it is random."""
-    return 1 if method == "exact" and not own.is_split else own.repetitions
+def _repetitions(data_set: PaperSet, method: str) -> int:
+    # LIBSVM is deterministic, so its result varies only with the split.
+    return 1 if method == "exact" and not data_set.is_split else data_set.repetitions
 
 
-def _job(own: PaperSet, method: str, seed: int) -> Job:
-    rows = own.exact_rows if method == "exact" else None
+def _job(data_set: PaperSet, method: str, seed: int) -> Job:
     return Job(
         NAME,
-        own.data,
+        data_set.data,
         TRAINERS[method],
-        getattr(own, method),
-        n_train=rows,
-        n_test=_MOST_TEST_ROWS if own.key == "kdd99" else None,
+        getattr(data_set, method),
+        n_train=data_set.exact_rows if method == "exact" else None,
+        n_test=_MAX_TEST_ROWS if data_set.key == "kdd99" else None,
         seed=seed,
-        split=seed if own.is_split else None,
+        split=seed if data_set.is_split else None,
         scores=("relative_error",),
-        seconds=_SECONDS[own.key][method],
+        seconds=_EXPECTED_SECONDS[data_set.key][method],
     )
 
 
 def panels(records: list[Record]) -> list[Panel]:
-    """Return a picture of each data set: error by time, ours and the paper's."""
+    """Return one panel per data set: our errors and training times, and the paper's."""
     numbers = published("rr07")
-    found = []
-    for own in SETS.values():
+    panels = []
+    for data_set in SETS.values():
         lines = []
         for method, title in METHODS.items():
-            runs = _runs(records, own, method)
+            runs = _runs(records, data_set, method)
             if runs:
                 x = [median(map(fit_seconds, runs))]
                 lines.append(Line(title, x, [median(map(_error, runs))]))
-            theirs = [numbers.get(f"{own.key}/{method}/{what}") for what in ("seconds", "error")]
-            if theirs[0] is not None and theirs[1] is not None:
-                x, y = [theirs[0].value], [theirs[1].value]
-                lines.append(Line(title, x, y, kind="published"))
-        found.append(
+            seconds, error = (
+                numbers.get(f"{data_set.key}/{method}/{what}") for what in ("seconds", "error")
+            )
+            if seconds is not None and error is not None:
+                lines.append(Line(title, [seconds.value], [error.value], kind="published"))
+        panels.append(
             Panel(
-                own.title,
+                data_set.title,
                 "training time, s",
-                _error_name(own),
+                _error_name(data_set),
                 tuple(lines),
                 x_log=True,
-                note=own.other_data,
+                note=data_set.other_data,
             )
         )
-    return found
+    return panels
 
 
 def tables(records: list[Record]) -> list[TableOf]:
-    """Return Table 1, the paper's errors and ours in each cell, rows in the head."""
+    """Return Table 1 with the paper's error and ours in each cell."""
     numbers = published("rr07")
     heads, rows = [], []
-    for own in SETS.values():
-        theirs = numbers[f"{own.key}/fourier/error"].rows
-        heads.append(f"{own.title}: {theirs:,} rows | {own.n_train:,} rows")
+    for data_set in SETS.values():
+        paper_rows = numbers[f"{data_set.key}/fourier/error"].rows
+        heads.append(f"{data_set.title}: {paper_rows:,} rows | {data_set.n_train:,} rows")
     for method, title in METHODS.items():
         cells = [
-            _cell(numbers.get(f"{own.key}/{method}/error"), _runs(records, own, method))
-            for own in SETS.values()
+            _cell(numbers.get(f"{one.key}/{method}/error"), _runs(records, one, method))
+            for one in SETS.values()
         ]
         rows.append((title, *cells))
     return [
@@ -110,17 +110,17 @@ def tables(records: list[Record]) -> list[TableOf]:
 
 
 def _cell(number: Published | None, runs: list[Record]) -> str:
-    theirs = "–" if number is None else f"{printed(number.value)} %"
+    paper_error = "–" if number is None else f"{printed(number.value)} %"
     errors = [f"{error:.2f}" for error in sorted(map(_error, runs))]
     if not errors:
-        return f"{theirs} | –"
+        return f"{paper_error} | –"
     ours = errors[0] if errors[0] == errors[-1] else f"{errors[0]} to {errors[-1]}"
-    fewer = f" ({runs[0]['rows'][0]:,} rows)" if runs[0]["n_train"] else ""
-    return f"{theirs} | {ours} %{fewer}"
+    n_rows = f" ({runs[0]['rows'][0]:,} rows)" if runs[0]["n_train"] else ""
+    return f"{paper_error} | {ours} %{n_rows}"
 
 
 def comparisons(records: list[Record]) -> list[Comparison]:
-    """Return every number of the table and ours."""
+    """Return a comparison for every number of the table."""
     return [
         _comparison(records, number)
         for number in published("rr07").values()
@@ -132,29 +132,29 @@ def _comparison(records: list[Record], number: Published) -> Comparison:
     key, method, what = number.key.split("/")
     if key in UNAVAILABLE or method not in TRAINERS:
         return Comparison(number, missing=UNAVAILABLE.get(key, _NO_CVM))
-    own = SETS[key]
+    data_set = SETS[key]
     return compare(
         number,
-        _runs(records, own, method),
+        _runs(records, data_set, method),
         _error if what == "error" else fit_seconds,
-        repetitions=_repetitions(own, method),
-        other_data=own.other_data,
-        missing=reason_missing(records, data=own.data, method=TRAINERS[method]),
+        repetitions=_repetitions(data_set, method),
+        other_data=data_set.other_data,
+        missing=reason_missing(records, data=data_set.data, method=TRAINERS[method]),
     )
 
 
-def _runs(records: list[Record], own: PaperSet, method: str) -> list[Record]:
+def _runs(records: list[Record], data_set: PaperSet, method: str) -> list[Record]:
     if method not in TRAINERS:
         return []
-    return completed(records, data=own.data, method=TRAINERS[method])
+    return completed(records, data=data_set.data, method=TRAINERS[method])
 
 
 def _error(record: Record) -> float:
     return 100.0 * float(record["scores"]["relative_error"])
 
 
-def _error_name(own: PaperSet) -> str:
-    return "|y - prediction| / |y|, %" if own.key == "cpu" else "test error, %"
+def _error_name(data_set: PaperSet) -> str:
+    return "|y - prediction| / |y|, %" if data_set.key == "cpu" else "test error, %"
 
 
 TABLE_1 = Study(

@@ -13,7 +13,7 @@ from gramless.kernels import Gaussian
 from gramless.preprocessing.median import median_distance
 from studies.dsg16.one_versus_one import PairEncoder
 from studies.dsg16.runs import CDSG, DSG, OURS, OURS_GRADIENT, SEPARATOR, SVRG_LABEL, UDSG
-from studies.dsg16.stochastic_gradients import TRAINERS, SnapshotTimes, course_of
+from studies.dsg16.stochastic_gradients import TRAINERS, SnapshotTimes, open_rows
 from studies.scores import LOSSES, Rows, Scorer
 from studies.study import Training
 
@@ -198,7 +198,7 @@ def test_rows_are_projected_alike_in_training_and_in_judging():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 6)) * [9.0, 5.0, 0.1, 0.1, 0.1, 0.1]
     training = Training(X.astype(np.float32), np.arange(300) % 2, "binary", 3)
-    course = course_of(training, components=2, deformed=False)
+    course = open_rows(training, components=2, deformed=False)
     read, labels = course.read(0, 300)
     assert read.shape == (300, 2)
     whole = course.project(training.X)
@@ -223,7 +223,7 @@ def test_deformed_rows_are_endless_and_in_the_units_of_the_scored_rows():
     course = scored(training, given, "train_error", "objective")
     for scores, snapshot in course:
         assert scores["train_error"] < 0.1 or snapshot.facts["seconds"] < 20.0
-    pixels = course_of(training, components=None, deformed=True)
+    pixels = open_rows(training, components=None, deformed=True)
     rows, labels = pixels.read(0, 1000)
     assert rows.shape == (1000, 64)
     assert set(labels) == {0, 1}
