@@ -1,4 +1,4 @@
-"""Endless streams of deformed digits: more rows than anyone can store, each known by its number."""
+"""Unlimited streams of deformed images, in which each row is determined by its index."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gramless.base.threads import map_blocks
 from gramless.loops.normals import normals_of
 from studies.warp import warp
 
-# Part of the definition of the data: the rows of a block come from the same random streams.
+# All rows of a block come from the same random streams, so this number determines the data.
 BLOCK_ROWS = 256
 KNOT_PIXELS = 7.0
 
@@ -24,38 +24,37 @@ CHUNK_ROWS = 65_536
 
 
 class DeformedDigits:
-    """Images turned, shifted and bent at random, without end: row ``i`` depends on ``i`` alone.
+    """An unlimited stream of randomly deformed images; row ``i`` depends only on ``i``.
 
-    Each row draws one of the images and a deformation of its own, as the eight
-    million digits of MNIST-8M were made of MNIST (Loosli, Canu & Bottou 2007), though
-    not the same ones.
+    Each row is a random image, rotated, shifted and deformed at random, similar to MNIST-8M
+    (Loosli, Canu & Bottou 2007), whose eight million digits are deformations of MNIST.
 
     Parameters
     ----------
     images : array of uint8 (n_images, height, width)
-        From 0, black, to 255.
+        Pixels from 0 (black) to 255 (white).
     labels : array (n_images,)
     rotation : float, default=10.0
         Standard deviation of the angle, in degrees.
     shift : float, default=1.0
-        Standard deviation of the shifts downwards and sidewards, in pixels.
+        Standard deviation of the vertical and horizontal shifts, in pixels.
     elastic : float, default=1.0
-        Standard deviation of what each pixel is displaced besides, downwards and
-        sidewards, in pixels: cubic splines over normal draws on a grid of some 7 pixels
-        (as Simard, Steinkraus & Platt 2003, whose fields are smoothed noise).
+        Standard deviation of the elastic displacement of each pixel, vertically and horizontally,
+        in pixels. The displacement field is a cubic spline with normally distributed coefficients
+        on a grid of about 7 pixels. (Simard, Steinkraus & Platt 2003 use smoothed noise.)
     seed : int, default=0
     n_jobs : int or None, default=None
-        Threads; the rows do not depend on it.
+        Number of threads; the rows do not depend on it.
 
     Raises
     ------
     InputError
-        If the images are no 3-D array of uint8, there are none, labels do not fit
-        them, or a standard deviation is negative.
+        If the images are not a non-empty 3-D array of uint8, the number of labels differs, or a
+        standard deviation is negative.
 
     Notes
     -----
-    Some 12 microseconds a row of 28 x 28 pixels on one core, and 4 bytes a pixel.
+    Takes about 12 microseconds per row of 28 x 28 pixels on one core, and 4 bytes per pixel.
 
     Examples
     --------
@@ -94,37 +93,36 @@ class DeformedDigits:
         self._down, self._across = _spline_weights(height), _spline_weights(width).T.copy()
 
     def __repr__(self) -> str:
-        """Say what it is, never the numbers."""
         n, height, width = self.images.shape
         return f"DeformedDigits({n:,} images of {height} x {width}, seed={self.seed})"
 
     @property
     def n_features(self) -> int:
-        """Pixels of an image."""
+        """Number of pixels of an image."""
         return int(self.images.shape[1] * self.images.shape[2])
 
     def batch(self, start: int, stop: int) -> tuple[NDArray[np.float32], NDArray[Any]]:
-        """Make consecutive rows of the stream.
+        """Return consecutive rows of the stream.
 
         Parameters
         ----------
         start, stop : int
-            The first row, and the first one that is left out.
+            Index of the first row, and of the row after the last one.
 
         Returns
         -------
         X : array of float32 (stop - start, height * width)
-            From 0, black, to 1.
+            Pixels from 0 (black) to 1 (white).
         y : array (stop - start,)
 
         Raises
         ------
         InputError
-            If they are no whole numbers with ``0 <= start <= stop``.
+            If ``start`` and ``stop`` are not integers with ``0 <= start <= stop``.
 
         Notes
         -----
-        Draws whole blocks of 256 rows: a row alone costs about 0.4 ms.
+        Random numbers are drawn for blocks of 256 rows, so a single row takes about 0.4 ms.
         """
         if not (_is_whole(start) and _is_whole(stop) and 0 <= start <= stop):
             raise InputError(
@@ -137,21 +135,21 @@ class DeformedDigits:
         def fill(block: int) -> None:
             first = max(start, block * BLOCK_ROWS)
             last = min(stop, (block + 1) * BLOCK_ROWS)
-            here = slice(first - start, last - start)
-            y[here] = self._fill(block, first - block * BLOCK_ROWS, X[here])
+            target = slice(first - start, last - start)
+            y[target] = self._fill(block, first - block * BLOCK_ROWS, X[target])
 
         blocks = range(start // BLOCK_ROWS, -(-stop // BLOCK_ROWS))
         map_blocks(fill, [(block,) for block in blocks], self.n_jobs)
         return X.reshape(len(X), self.n_features), y
 
     def chunks(self, n_rows: int, chunk_rows: int = CHUNK_ROWS) -> DeformedChunks:
-        """Return the first rows of the stream, to be gone through as often as wanted.
+        """Return the first rows of the stream in chunks, which can be iterated repeatedly.
 
         Parameters
         ----------
         n_rows : int
         chunk_rows : int, default=65536
-            Rows of a chunk; the last one has what is left.
+            Number of rows per chunk; the last chunk may have fewer.
 
         Returns
         -------
@@ -161,31 +159,31 @@ class DeformedDigits:
         Raises
         ------
         InputError
-            If ``n_rows`` is no whole number of at least 0, or ``chunk_rows`` of at least 1.
+            If ``n_rows`` is not a non-negative integer, or ``chunk_rows`` not a positive one.
         """
         return DeformedChunks(self, n_rows, chunk_rows)
 
     def _fill(self, block: int, first: int, out: NDArray[np.float32]) -> NDArray[Any]:
-        """Write rows of a block from its ``first`` one on, and return their labels."""
+        """Write consecutive rows of a block into ``out``, and return their labels."""
         rows = slice(first, first + len(out))
         sources = self._words("images", block, 1)[rows, 0]
-        # The upper half of a word, as a share of the images.
+        # Scale the upper 32 bits of each word to an index of an image.
         sources = (sources >> np.uint64(32)) * np.uint64(len(self.images)) >> np.uint64(32)
-        chosen = sources.astype(np.int64)
+        indices = sources.astype(np.int64)
         poses = self._normals("poses", block, 3)[rows]
         angles = np.deg2rad(self.rotation) * poses[:, 0]
         turns = np.column_stack([np.cos(angles), np.sin(angles)])
         shifts = self.shift * poses[:, 1:]
         n_down, n_across = self._down.shape[1], len(self._across)
-        drawn = self._normals("knots", block, 2 * n_down * n_across)[rows]
-        knots = self.elastic * drawn.reshape(len(out), 2, n_down, n_across)
-        warp(self.images, chosen, turns, shifts, knots, self._down, self._across, out)
-        return self.labels[chosen]
+        normals = self._normals("knots", block, 2 * n_down * n_across)[rows]
+        knots = self.elastic * normals.reshape(len(out), 2, n_down, n_across)
+        warp(self.images, indices, turns, shifts, knots, self._down, self._across, out)
+        return self.labels[indices]
 
     def _words(self, purpose: str, block: int, n: int) -> NDArray[np.uint64]:
-        """Return ``n`` words for each row of a block."""
-        drawn = raw_words(self.seed, f"deformed {purpose}", block, n * BLOCK_ROWS)
-        return drawn.reshape(BLOCK_ROWS, n)
+        """Return ``n`` random words for each row of a block."""
+        block_words = raw_words(self.seed, f"deformed {purpose}", block, n * BLOCK_ROWS)
+        return block_words.reshape(BLOCK_ROWS, n)
 
     def _normals(self, purpose: str, block: int, n: int) -> NDArray[np.float64]:
         out = np.empty((BLOCK_ROWS, n))
@@ -195,17 +193,15 @@ class DeformedDigits:
 
 @dataclass(frozen=True)
 class DeformedChunks:
-    """The first rows of a stream of deformed digits, a chunk at a time, as often as wanted.
+    """An iterable over chunks of the first rows of a stream of deformed digits.
 
-    Made by :meth:`DeformedDigits.chunks`. Each iteration makes the rows anew.
+    It is returned by :meth:`DeformedDigits.chunks`. Every iteration generates the rows again.
 
     Parameters
     ----------
     digits : DeformedDigits
     n_rows : int
-        Not negative.
     chunk_rows : int
-        At least 1.
     """
 
     digits: DeformedDigits
@@ -213,21 +209,21 @@ class DeformedChunks:
     chunk_rows: int
 
     def __post_init__(self) -> None:
-        for name, least in (("n_rows", 0), ("chunk_rows", 1)):
+        for name, minimum in (("n_rows", 0), ("chunk_rows", 1)):
             value = getattr(self, name)
-            if not _is_whole(value) or value < least:
+            if not _is_whole(value) or value < minimum:
                 raise InputError(
-                    f"DeformedDigits.chunks: {name} must be a whole number of at least {least}, "
+                    f"DeformedDigits.chunks: {name} must be a whole number of at least {minimum}, "
                     f"got {value!r}."
                 )
 
     @property
     def n_features(self) -> int:
-        """Pixels of an image."""
+        """Number of pixels of an image."""
         return self.digits.n_features
 
     def __iter__(self) -> Iterator[tuple[NDArray[np.float32], NDArray[Any]]]:
-        """Yield inputs and labels of ``chunk_rows`` rows, fewer at the end."""
+        """Yield the inputs and labels of each chunk."""
         for start in range(0, self.n_rows, self.chunk_rows):
             yield self.digits.batch(start, min(start + self.chunk_rows, self.n_rows))
 
@@ -248,14 +244,14 @@ def _checked(images: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[np.uin
 
 
 def _spline_weights(n_pixels: int) -> NDArray[np.float64]:
-    """Return what the knots are worth at each pixel, (n_pixels, knots): a uniform cubic spline.
+    """Return the weights (n_pixels, n_knots) of a uniform cubic spline at each pixel.
 
-    The weights of a pixel have squares that sum to 1, so that it moves as much as any other.
+    The squared weights of a pixel sum to 1, so that all pixels have the same variance.
     """
     n_intervals = max(1, round((n_pixels - 1) / KNOT_PIXELS))
-    places = np.linspace(0.0, n_intervals, n_pixels)
-    first = np.minimum(places.astype(int), n_intervals - 1)
-    u = places - first
+    positions = np.linspace(0.0, n_intervals, n_pixels)
+    first = np.minimum(positions.astype(int), n_intervals - 1)
+    u = positions - first
     cubic = np.column_stack(
         [(1 - u) ** 3, 3 * u**3 - 6 * u**2 + 4, -3 * u**3 + 3 * u**2 + 3 * u + 1, u**3]
     )

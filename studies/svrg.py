@@ -1,4 +1,4 @@
-"""Stochastic gradients whose variance is reduced: the baseline of other stochastic methods."""
+"""Stochastic variance-reduced gradients (SVRG), a baseline for other stochastic methods."""
 
 from __future__ import annotations
 
@@ -20,14 +20,11 @@ from gramless.solvers.base import Capabilities, Iterations, Solver, check_option
 from gramless.solvers.objective import Callback, Problem, Solution, columns
 from gramless.solvers.vectors import matvec, rmatvec
 
-_FIRST_SHARE = 0.1
-"""Of the step that a batch's curvature would allow: Johnson & Zhang's constant."""
-_MOST_EPOCH_FACTOR = 1000
-_MEMORY = 10
-"""Ends of epochs that a new one is compared with."""
-_SHORTER, _LONGER = 0.25, 1.5
-_TAKEN_BACK = 30
-"""Epochs in a row, after which no step is short enough."""
+_FIRST_STEP = 0.1  # first step in units of 1 / L: Johnson & Zhang's constant
+_MAX_EPOCH_FACTOR = 1000
+_MEMORY = 10  # previous objectives with which a new one is compared
+_SHRINKAGE, _GROWTH = 0.25, 1.5  # factors of the step after a rejected and an accepted epoch
+_MAX_REJECTIONS = 30  # consecutive rejected epochs, after which the solver has stalled
 _ROUNDING = 16 * np.finfo(float).eps
 
 
@@ -35,40 +32,40 @@ _ROUNDING = 16 * np.finfo(float).eps
 class SVRG(Solver):
     """Stochastic variance-reduced gradients over mini-batches (Johnson & Zhang 2013).
 
-    An epoch begins with the gradient ``g(v)`` at the present weights ``v``. Each of
-    its steps draws one of the B batches, as likely as any other, and takes
-    ``w -= step (B (g_b(w) - g_b(v)) + g(v) + alpha w)``, with the batch's share
-    ``g_b`` of ``g``, the gradient of the losses (Algorithm 1, option I).
+    An epoch begins with the gradient ``g(v)`` at the current weights ``v``. Each of
+    its steps draws one of the B batches with equal probability, and takes
+    ``w -= step (B (g_b(w) - g_b(v)) + g(v) + alpha w)``. Here ``g`` is the gradient
+    of the losses, and ``g_b`` the batch's part of it (Algorithm 1, option I).
 
     Parameters
     ----------
     batch_rows : int, default=256
-        Rows a batch. Batches are rows that follow each other, read where they lie:
-        shuffle rows that come sorted, or steps will have to be short.
+        Number of rows per batch. A batch consists of consecutive rows, so sorted
+        rows should be shuffled; otherwise only short steps decrease the objective.
     epoch_factor : float, default=2.0
-        Steps an epoch: so many passes over the batches. If one batch holds all
-        rows there is nothing to reduce, and an epoch is one step.
+        Number of steps per epoch, as a multiple of the number of batches. If one
+        batch contains all rows, an epoch is a single step.
     step : float, optional
-        Length of the steps. By default ``0.1 / L`` in the first epoch, with L the
-        largest trace of a batch's Hessian, and then the rule of Barzilai and Borwein
-        for each output (Tan, Ma, Dai & Qian 2016, Algorithm 2). In any case an epoch
-        that ends higher than each of the last ten ended is taken back, and steps are
-        shorter from then on.
+        Length of the steps. By default it is ``0.1 / L`` in the first epoch, where L
+        is the largest trace of the Hessian of a batch's mean loss, and then follows
+        the rule of Barzilai and Borwein for each output (Tan, Ma, Dai & Qian 2016,
+        Algorithm 2). An epoch whose objective exceeds those of the last
+        ten epochs is rejected, and the steps are shortened.
     tol : float, default=1e-2
-        An output has converged when no entry of its gradient is above ``tol`` times
-        the largest at zero weights. Looked at once an epoch.
+        An output has converged when no entry of its gradient exceeds ``tol`` times
+        the largest entry at zero weights. This is checked once per epoch.
     max_iter : int, default=1000
-        Epochs.
+        Maximum number of epochs.
     seed : int, default=0
     n_jobs : int or None, default=None
-        Not used: the products of the matrix have their own threads.
+        Not used; the products of the matrix have their own threads.
 
     Notes
     -----
     An epoch takes ``1 + epoch_factor`` pairs of products with all rows, and
-    ``n_columns`` additions a step and output. Memory for eight vectors of
-    ``n_columns`` and five of ``n_rows`` an output. Results do not depend on the
-    number of threads.
+    ``n_columns`` additions per step and output. Memory per output is eight vectors
+    of length ``n_columns`` and five of length ``n_rows``. Results do not depend on
+    the number of threads.
 
     References
     ----------
@@ -102,9 +99,9 @@ class SVRG(Solver):
             if not (absent or 0.0 < as_float(value) < np.inf):
                 raise InputError(f"SVRG: {name} must be a positive number, got {value!r}.")
         check_options(self)
-        if self.epoch_factor > _MOST_EPOCH_FACTOR:
+        if self.epoch_factor > _MAX_EPOCH_FACTOR:
             raise InputError(
-                f"SVRG: epoch_factor must be at most {_MOST_EPOCH_FACTOR:,}, got "
+                f"SVRG: epoch_factor must be at most {_MAX_EPOCH_FACTOR:,}, got "
                 f"{self.epoch_factor!r}; take more epochs by max_iter."
             )
 
@@ -116,35 +113,36 @@ class SVRG(Solver):
         Parameters
         ----------
         problem : Problem
-            With any smooth loss and a smooth penalty.
+            A problem with a smooth loss and a smooth penalty.
         start : array (n_columns,) or (n_columns, K), optional
             Weights to start from.
         callback : callable, optional
-            ``callback(epoch, weights)`` after each epoch; True stops.
+            Called as ``callback(epoch, weights)`` after each epoch; the solver stops
+            if it returns True.
 
         Returns
         -------
         Solution
-            ``n_iter`` counts epochs, those taken back too; the history's
-            ``residual`` is what ``tol`` is compared with, its ``step`` the longest
-            of the outputs. Status ``"stalled"`` means that no step lowers the
-            objective: rounding is as good as it gets.
+            ``n_iter`` counts all epochs, including rejected ones. In the history,
+            ``residual`` is the quantity compared with ``tol``, and ``step`` the
+            longest step of all outputs. Status ``"stalled"`` means that no step
+            decreases the objective, because of rounding errors.
 
         Raises
         ------
         InputError
-            For a loss or penalty that is not smooth.
+            If the loss or the penalty is not smooth.
         """
         return self.steps(problem, start).run(callback)
 
     def steps(self, problem: Problem, start: Vector | None = None) -> Iterations:
-        """Return the epochs of a solution, one at a time.
+        """Return an iterator over the epochs.
 
         Parameters
         ----------
         problem : Problem
         start : array, optional
-            Both as in :meth:`solve`.
+            See :meth:`solve` for both.
 
         Returns
         -------
@@ -154,7 +152,7 @@ class SVRG(Solver):
         Raises
         ------
         InputError
-            For a loss or penalty that is not smooth.
+            If the loss or the penalty is not smooth.
 
         Examples
         --------
@@ -170,39 +168,42 @@ class SVRG(Solver):
 
 @dataclass
 class _Point:
-    """Weights (n_columns, K), and what is known of them.
+    """Weights (n_columns, K) with the objective and the gradient.
 
     Attributes
     ----------
     weights : array (n_columns, K)
     slopes : array (n_rows, K)
-        Of the losses, times the rows' weights.
-    of_losses : array (n_columns, K)
-        Gradient of the mean loss.
+        Derivatives of the losses, times the row weights.
+    loss_gradient : array (n_columns, K)
+        Gradient of the mean loss, without the penalty.
     gradient : array (n_columns, K)
     objective : array (n_runs,)
     """
 
     weights: Vector
     slopes: Vector
-    of_losses: Vector
+    loss_gradient: Vector
     gradient: Vector
     objective: NDArray[np.float64]
 
-    def moved(self, there: _Point, taken: NDArray[np.bool_]) -> _Point:
-        """Return this point with another's runs where these are taken."""
-        if taken.all():
-            return there
+    def replace_runs(self, other: _Point, accepted: NDArray[np.bool_]) -> _Point:
+        """Return this point with the accepted runs of another point."""
+        if accepted.all():
+            return other
         return _Point(
             *(
-                np.where(taken, getattr(there, name), getattr(self, name))
-                for name in ("weights", "slopes", "of_losses", "gradient", "objective")
+                np.where(accepted, getattr(other, name), getattr(self, name))
+                for name in ("weights", "slopes", "loss_gradient", "gradient", "objective")
             )
         )
 
 
 class _State:
-    """The point that the next epoch starts from; a run is an output, or all if coupled."""
+    """The state between epochs.
+
+    A run is an output, or all outputs together if the loss couples them.
+    """
 
     def __init__(self, problem: Problem, start: Vector | None, options: SVRG) -> None:
         self.problem, self.options = problem, options
@@ -211,115 +212,116 @@ class _State:
         self.batches = row_blocks(n_rows, options.batch_rows)
         zeros = np.zeros((n_columns, self.targets.shape[1]))
         self.ridge = problem.penalty.diagonal(zeros)
-        self.here = self._look(zeros)
-        self.scale = self._largest(self.here.gradient)
+        self.point = self._evaluate(zeros)
+        self.scale = self._largest(self.point.gradient)
         if start is not None:
-            self.here = self._look(zeros + columns(np.asarray(start)))
+            self.point = self._evaluate(zeros + columns(np.asarray(start)))
         n_batches = len(self.batches)
         self.n_steps = max(1, round(options.epoch_factor * n_batches)) if n_batches > 1 else 1
         self.steps = np.full_like(self.scale, options.step or self._first_step())
         self.limits = np.full_like(self.steps, np.inf)
-        self.in_a_row = np.zeros(len(self.steps), int)
-        self.ends = [self.here.objective]
+        self.n_rejections = np.zeros(len(self.steps), int)
+        self.objectives = [self.point.objective]
         self.epochs = 0
-        self._compare()
+        self._update_residuals()
 
     def converged(self) -> bool:
-        """Tell whether no entry of a gradient is large."""
+        """Return whether all runs have converged."""
         return bool((self.relative <= self.options.tol).all())
 
     def record(self) -> dict[str, float]:
-        """Return the entry of the history for the present weights."""
+        """Return the entry of the history for the current weights."""
         return {
-            "objective": float(self.here.objective.sum()),
+            "objective": float(self.point.objective.sum()),
             "residual": float(self.relative.max(initial=0.0)),
             "step": float(self.steps.max(initial=0.0)),
         }
 
     def step(self) -> bool:
-        """Go through an epoch and keep what does not end high; False when nothing ever does."""
+        """Take an epoch and accept or reject it for each run; return False if all have stalled."""
         active = self.relative > self.options.tol
-        # Steps that are far too long overflow, and are taken back for it.
+        # Steps that are far too long overflow, and the epoch is then rejected.
         with np.errstate(over="ignore", invalid="ignore"):
-            there = self._look(self._epoch(np.where(active, self.steps, 0.0)))
-            highest = np.max(self.ends[-_MEMORY:], axis=0)
-            low = there.objective <= highest + _ROUNDING * np.abs(highest)
-        taken = active & low
-        self._lengthen(there, taken)
-        self._shorten(active & ~low)
-        self.here = self.here.moved(there, taken)
-        self.ends = [*self.ends[1 - _MEMORY :], self.here.objective]
-        self._compare()
-        return bool((self.in_a_row[active] < _TAKEN_BACK).any())
+            end = self._evaluate(self._epoch(np.where(active, self.steps, 0.0)))
+            highest = np.max(self.objectives[-_MEMORY:], axis=0)
+            is_low = end.objective <= highest + _ROUNDING * np.abs(highest)
+        accepted = active & is_low
+        self._update_steps(end, accepted)
+        self._shorten_steps(active & ~is_low)
+        self.point = self.point.replace_runs(end, accepted)
+        self.objectives = [*self.objectives[1 - _MEMORY :], self.point.objective]
+        self._update_residuals()
+        return bool((self.n_rejections[active] < _MAX_REJECTIONS).any())
 
     def _epoch(self, steps: NDArray[np.float64]) -> Vector:
-        """Return the weights at the end of an epoch from the present point."""
-        problem, here, n_batches = self.problem, self.here, len(self.batches)
-        drawn = stream(self.options.seed, "svrg", self.epochs).integers(
+        """Return the weights after an epoch from the current point."""
+        problem, start, n_batches = self.problem, self.point, len(self.batches)
+        indices = stream(self.options.seed, "svrg", self.epochs).integers(
             n_batches, size=self.n_steps
         )
         self.epochs += 1
-        weights = here.weights.copy()
-        for a, b in (self.batches[k] for k in drawn):
+        weights = start.weights.copy()
+        for a, b in (self.batches[k] for k in indices):
             batch = batch_of(problem.matrix, a, b)
-            change = self._slopes(matvec(batch, weights), a, b) - here.slopes[a:b]
+            change = self._slopes(matvec(batch, weights), a, b) - start.slopes[a:b]
             direction = n_batches * rmatvec(batch, change)
-            direction += here.of_losses
+            direction += start.loss_gradient
             direction += self.ridge * weights
             weights -= steps * direction
         return weights
 
-    def _lengthen(self, there: _Point, taken: NDArray[np.bool_]) -> None:
-        """Set steps by the way gone and what it changed of the gradient, unless they are given."""
-        self.in_a_row[taken] = 0
+    def _update_steps(self, end: _Point, accepted: NDArray[np.bool_]) -> None:
+        """Set the steps of accepted runs by the rule of Barzilai and Borwein, unless given."""
+        self.n_rejections[accepted] = 0
         if self.options.step is not None:
             return
-        way = there.weights - self.here.weights
-        gone = self._by_run(np.einsum("dk,dk->k", way, way))
-        bent = self._by_run(np.einsum("dk,dk->k", way, there.gradient - self.here.gradient))
-        self.limits[taken] *= _LONGER
-        # Where the gradient has not changed, the objective is flat.
-        known = taken & (bent > 0.0)
-        self.steps[taken] *= _LONGER
-        self.steps[known] = gone[known] / (self.n_steps * bent[known])
+        change = end.weights - self.point.weights
+        squares = self._by_run(np.einsum("dk,dk->k", change, change))
+        gradient_change = end.gradient - self.point.gradient
+        curvature = self._by_run(np.einsum("dk,dk->k", change, gradient_change))
+        self.limits[accepted] *= _GROWTH
+        # The rule does not apply if the gradient has not changed: the objective is flat.
+        is_curved = accepted & (curvature > 0.0)
+        self.steps[accepted] *= _GROWTH
+        self.steps[is_curved] = squares[is_curved] / (self.n_steps * curvature[is_curved])
         np.minimum(self.steps, self.limits, out=self.steps)
 
-    def _shorten(self, back: NDArray[np.bool_]) -> None:
-        """Shorten the steps of epochs that are taken back."""
-        self.in_a_row[back] += 1
-        self.steps[back] *= _SHORTER
-        # Of one batch nothing is random: the rule's steps are long and short in turns for good.
-        self.limits[back] = self.steps[back] if len(self.batches) > 1 else np.inf
+    def _shorten_steps(self, rejected: NDArray[np.bool_]) -> None:
+        self.n_rejections[rejected] += 1
+        self.steps[rejected] *= _SHRINKAGE
+        # With a single batch nothing is random, and the rule alternates long and short steps, so
+        # that a rejected step does not limit later ones.
+        self.limits[rejected] = self.steps[rejected] if len(self.batches) > 1 else np.inf
 
-    def _look(self, weights: Vector) -> _Point:
-        """Return the objective and the gradient: a pair of products with all rows."""
+    def _evaluate(self, weights: Vector) -> _Point:
+        """Return the objective and the gradient by a pair of products with all rows."""
         problem, n_rows = self.problem, len(self.targets)
         responses = matvec(problem.matrix, weights)
         losses = weighted_sums(self.row_weights, problem.loss.value(responses, self.targets))
         squares = self._by_run(0.5 * np.einsum("dk,dk->k", self.ridge * weights, weights))
         slopes = self._slopes(responses, 0, n_rows)
-        of_losses = rmatvec(problem.matrix, slopes)
-        gradient = of_losses + self.ridge * weights
-        return _Point(weights, slopes, of_losses, gradient, losses + squares)
+        loss_gradient = rmatvec(problem.matrix, slopes)
+        gradient = loss_gradient + self.ridge * weights
+        return _Point(weights, slopes, loss_gradient, gradient, losses + squares)
 
     def _slopes(self, responses: Vector, start: int, stop: int) -> Vector:
-        """Return the losses' slopes at some rows' responses, times the rows' weights."""
+        """Return the derivatives of the losses of consecutive rows, times the row weights."""
         slopes = self.problem.loss.gradient(responses, self.targets[start:stop])
         return self.row_weights[start:stop, None] * slopes
 
     def _first_step(self) -> float:
-        """Return a step that is short enough by the traces of the batches' Hessians."""
+        """Return a safe step by the traces of the batches' Hessians."""
         largest = 0.0
         for a, b in self.batches:
             batch = batch_of(self.problem.matrix, a, b)
             largest = max(largest, float(batch.gram_diagonal(self.row_weights[a:b]).sum()))
-        steepest = len(self.batches) * self.problem.loss.smoothness * largest
-        return _FIRST_SHARE / ((steepest + self.problem.penalty.l2) or 1.0)
+        curvature = len(self.batches) * self.problem.loss.smoothness * largest
+        return _FIRST_STEP / ((curvature + self.problem.penalty.l2) or 1.0)
 
-    def _compare(self) -> None:
-        """Set the weights, and how large each run's gradient is relative to zero weights'."""
-        self.weights = self.here.weights
-        largest = self._largest(self.here.gradient)
+    def _update_residuals(self) -> None:
+        """Set the weights, and the gradient of each run relative to that at zero weights."""
+        self.weights = self.point.weights
+        largest = self._largest(self.point.gradient)
         self.relative = np.divide(largest, self.scale, out=largest.copy(), where=self.scale > 0)
 
     def _largest(self, gradient: Vector) -> NDArray[np.float64]:
@@ -331,7 +333,7 @@ class _State:
 
 
 def batch_of(matrix: FeatureMatrix, start: int, stop: int) -> FeatureMatrix:
-    """Return consecutive rows as a matrix; computed features are so once for all its products.
+    """Return consecutive rows as a matrix; features computed on demand are then stored.
 
     Parameters
     ----------
@@ -341,7 +343,7 @@ def batch_of(matrix: FeatureMatrix, start: int, stop: int) -> FeatureMatrix:
     Returns
     -------
     FeatureMatrix (stop - start, n_columns)
-        It shares memory with the matrix where that holds the rows.
+        It shares memory with the matrix if that stores its rows.
 
     Examples
     --------

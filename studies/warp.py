@@ -1,4 +1,4 @@
-"""Images turned, shifted and bent: pixels resampled along displacements, one image at a time."""
+"""Rotation, shift and elastic deformation of images by resampling their pixels."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ _WHITE = 255.0
 
 @allocating_loop
 def warp(images, sources, turns, shifts, knots, down, across, out):  # type: ignore[no-untyped-def]
-    """Write some images, each turned about its centre, then shifted, then bent.
+    """Write images that are rotated about their centre, shifted and elastically deformed.
 
-    A pixel of the result is interpolated between the four nearest pixels of the image at the
-    place that it comes from; what lies outside is 0.
+    A pixel of the result is interpolated between the four nearest pixels at its position in the
+    original image; pixels outside the image are 0.
 
     Parameters
     ----------
     images : array of uint8 (n, height, width)
     sources : array of integers (m,)
-        Which of the images.
+        Indices of the images to deform.
     turns : array (m, 2)
-        Cosine and sine of the angle, positive against the clock.
+        Cosine and sine of the counterclockwise angle.
     shifts : array (m, 2)
-        Downwards and to the right, in pixels.
+        Shifts downwards and to the right, in pixels.
     knots : array (m, 2, n_down, n_across)
         Displacements downwards and to the right, in pixels, on a coarse grid.
     down : array (height, n_down)
     across : array (n_across, width)
-        What the knots are worth at each row and column of pixels.
+        Weights of the knots at each row and column of pixels.
     out : array of float32 (m, height, width)
-        From 0, black, to 1, white.
+        Pixels from 0 (black) to 1 (white).
     """
     _, height, width = images.shape
     from_rows, from_columns = np.empty(width), np.empty(width)
     lines = np.empty((2, len(across)))
-    # With black around it, an image needs no question whether a pixel is inside.
+    # A black frame makes checks unnecessary whether neighbours are inside the image.
     framed = np.zeros((height + 3, width + 3))
     for i in range(len(sources)):
         image = images[sources[i]]
@@ -56,19 +56,19 @@ def warp(images, sources, turns, shifts, knots, down, across, out):  # type: ign
 
 @register_jitable
 def _place(turn, shift, row, shape, from_rows, from_columns):  # type: ignore[no-untyped-def]
-    """Write where the pixels of a row come from, without bending."""
+    """Write the positions of a row's pixels in the original image, without the deformation."""
     cosine, sine = turn[0], turn[1]
     middle_row, middle_column = 0.5 * (shape[0] - 1), 0.5 * (shape[1] - 1)
-    below = row - middle_row - shift[0]
+    y = row - middle_row - shift[0]
     for column in range(shape[1]):
-        beside = column - middle_column - shift[1]
-        from_rows[column] = cosine * below + sine * beside + middle_row
-        from_columns[column] = cosine * beside - sine * below + middle_column
+        x = column - middle_column - shift[1]
+        from_rows[column] = cosine * y + sine * x + middle_row
+        from_columns[column] = cosine * x - sine * y + middle_column
 
 
 @register_jitable
 def _mix(weights, knots, lines):  # type: ignore[no-untyped-def]
-    """Write the knots (2, n_down, n_across), weighed and summed over the first of the axes."""
+    """Write the weighted sums of the knots (2, n_down, n_across) over the vertical axis."""
     lines[:] = 0.0
     for side in range(2):
         for j in range(len(weights)):
@@ -78,7 +78,10 @@ def _mix(weights, knots, lines):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _resample(framed, from_rows, from_columns, shades):  # type: ignore[no-untyped-def]
-    """Write what an image, framed by a black pixel before and two behind, is at some places."""
+    """Write the interpolated values of an image at some positions.
+
+    The image has a black frame of one pixel at the top and left, and two at the bottom and right.
+    """
     flat, stride, one = framed.reshape(-1), np.uint64(framed.shape[1]), np.uint64(1)
     last_row, last_column = len(framed) - 2.0, framed.shape[1] - 2.0
     for k in range(len(shades)):

@@ -1,4 +1,4 @@
-"""Features of blocks of rows that have no columns in common, and ridge regression on them."""
+"""Block-diagonal feature matrices, and ridge regression on them."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ RowNumbers = NDArray[np.intp]
 class BlockDiagonalMatrix(FeatureMatrix):
     """A matrix that is block-diagonal once its rows are put in order.
 
-    ``parts`` are the rows (m,) of each block, counted from 0, and their numbers (m, c) of float64
-    or float32, which are not copied. No row occurs twice; a row of no block is zero. The columns of
-    the blocks follow each other. Products are by BLAS, in one thread per block; float32 is widened
-    first, a block at a time.
+    ``parts`` has the row indices (m,) of each block and its values (m, c) in float64 or float32,
+    which are not copied. Each row is in at most one block; other rows are zero. The columns of
+    successive blocks follow each other. Products use BLAS with one thread per block; float32 values
+    are converted to float64 block by block.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class BlockDiagonalMatrix(FeatureMatrix):
         return sum(int(array.nbytes) for _, array in self.parts)
 
     def diagonal_blocks(self) -> Iterator[tuple[RowNumbers, slice, AnyArray]]:
-        """Yield the rows, the columns and the numbers (m, c) of each block."""
+        """Yield the row indices, the columns and the values (m, c) of each block."""
         for (rows, array), columns in zip(self.parts, self._columns, strict=True):
             yield rows, columns, array
 
@@ -106,9 +106,11 @@ class BlockDiagonalMatrix(FeatureMatrix):
         block, place = self._block[rows], self._place[rows]
         order = np.argsort(block, kind="stable")
         edges = np.searchsorted(block[order], np.arange(len(self.parts) + 1))
-        taken = [order[a:b] for a, b in pairwise(edges)]
-        own = zip(taken, self.parts, strict=True)
-        parts = [(numbers, array[place[numbers]]) for numbers, (_, array) in own]
+        new_rows = [order[a:b] for a, b in pairwise(edges)]
+        parts = [
+            (indices, array[place[indices]])
+            for indices, (_, array) in zip(new_rows, self.parts, strict=True)
+        ]
         return BlockDiagonalMatrix(parts, len(block), self.n_jobs)
 
     def tocsr(self) -> sp.csr_array:
@@ -122,7 +124,7 @@ class BlockDiagonalMatrix(FeatureMatrix):
         return sp.csr_array(order @ stacked)
 
     def _places(self) -> tuple[RowNumbers, RowNumbers]:
-        """Return the block of each row, or the number of blocks, and its place there."""
+        """Return the block of each row, ``n_blocks`` if it has none, and its position there."""
         n_rows, n_blocks = self.shape[0], len(self.parts)
         block, place = np.full(n_rows, n_blocks), np.zeros(n_rows, np.intp)
         n_placed = 0
@@ -136,7 +138,7 @@ class BlockDiagonalMatrix(FeatureMatrix):
         return block, place
 
     def _map(self, function: Callable[[RowNumbers, slice, AnyArray], None]) -> None:
-        """Call a function of the rows, the columns and the float64 numbers of every block."""
+        """Call a function with the rows, the columns and the float64 values of every block."""
 
         def call(rows: RowNumbers, columns: slice, array: AnyArray) -> None:
             function(rows, columns, np.asarray(array, np.float64))
@@ -147,12 +149,12 @@ class BlockDiagonalMatrix(FeatureMatrix):
 
 @dataclass(frozen=True)
 class BlockCholesky(Solver):
-    """Ridge regression on a :class:`BlockDiagonalMatrix`, each block by a factorisation of its own.
+    """Ridge regression on a :class:`BlockDiagonalMatrix` with one factorisation per block.
 
     Parameters
     ----------
     n_jobs : int or None, default=None
-        Threads over the blocks. Results do not depend on it.
+        Number of threads, each for some of the blocks. Results do not depend on it.
     """
 
     n_jobs: int | None = None
@@ -176,7 +178,7 @@ class BlockCholesky(Solver):
         def solve_block(rows: RowNumbers, columns: slice, block: AnyArray) -> None:
             share = float(problem.row_weights[rows].sum())
             if share > 0.0 and block.size:
-                # The mean loss of a block is divided by its share of the rows' weight.
+                # The loss of the subproblem is a mean over the block, so its penalty is scaled.
                 part = Problem(
                     DenseMatrix(block),
                     problem.targets[rows],

@@ -1,4 +1,4 @@
-"""Independent blocks: the exact kernel within blocks of rows, nothing between them."""
+"""Independent blocks: the exact kernel within blocks of rows, and zero between blocks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MEANS: PartitionKind = "kmeans"
 Index = NDArray[np.intp]
 _CUT = 1e-12
 _SAMPLE_ROWS, _SAMPLE_NUMBERS = 2000, 1 << 22
-_ENOUGH = 0.25
+_MIN_BALANCE = 0.25  # fraction of a node's rows in the smaller part of an acceptable split
 _LLOYD_STEPS = 5
 
 
@@ -100,8 +100,8 @@ class IndependentBlocks(DenseMap):
 
     size_name: ClassVar[str] = "block_rows"
     size_unit: ClassVar[str] = "rows a block"
+    # Maximum number of different rows in a block, unless twice block_rows is more.
     most_landmarks: ClassVar[int] = 20_000
-    """The most different rows of one block, if more than twice ``block_rows``."""
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class IndependentBlocks(DenseMap):
 
 
 def _depth(n_rows: int, block_rows: int) -> int:
-    """Return how often rows are halved."""
+    """Return the depth of the tree whose leaves have at most ``block_rows`` rows."""
     return int(np.ceil(np.log2(-(-n_rows // block_rows))))
 
 
@@ -234,7 +234,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Tree:
-    """A complete binary tree that sends rows to the nearer of two centres, node by node."""
+    """A complete binary tree; each node splits rows by their distances from two centres."""
 
     centres: FloatArray
     thresholds: FloatArray
@@ -256,18 +256,18 @@ class Tree:
         return tree, leaves
 
     def _split(self, X: Rows, rows: Index, node: int, kind: PartitionKind, seed: int) -> None:
-        """Choose centres and a threshold: means where two random rows split too unevenly."""
+        """Set centres and threshold of a node; means are used if random rows split unevenly."""
         generator, most = stream(seed, "partition", node), -1
-        for own in dict.fromkeys((kind, _MEANS)):
-            centres = _two_centres(X, rows, self.metric, own, generator)
-            threshold, fewer = _halving(self._leaning(X, rows, centres))
-            if fewer > most:
-                self.centres[node], self.thresholds[node], most = centres, threshold, fewer
-            if fewer >= _ENOUGH * len(rows):
+        for candidate in dict.fromkeys((kind, _MEANS)):
+            centres = _two_centres(X, rows, self.metric, candidate, generator)
+            threshold, n_smaller = _halving(self._leaning(X, rows, centres))
+            if n_smaller > most:
+                self.centres[node], self.thresholds[node], most = centres, threshold, n_smaller
+            if n_smaller >= _MIN_BALANCE * len(rows):
                 return
 
     def leaves(self, X: Rows) -> list[Index]:
-        """Return which rows arrive at each leaf, in order."""
+        """Return the row indices of each leaf, in increasing order."""
         leaves = [np.arange(X.shape[0])]
         for level in range(len(self.thresholds).bit_length()):
             leaves = self._parted(X, leaves, level)
@@ -292,7 +292,7 @@ class Tree:
 def _two_centres(
     X: Rows, rows: Index, metric: Metric, kind: PartitionKind, generator: np.random.Generator
 ) -> FloatArray:
-    """Return two different rows of some, or the means of two clusters of them."""
+    """Return two different rows of a sample, or the means of two clusters of it."""
     most = max(2, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // X.shape[1]))
     sample = dense_rows(X[generator.permutation(rows)[:most]])
     squares = metric.squares(sample, sample[0])

@@ -1,4 +1,4 @@
-"""Conjugate gradients over the rows: for matrices with more columns than rows."""
+"""Conjugate gradients with one unknown per row, for matrices with more columns than rows."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from gramless.unsupervised.tall_arrays import svd
 class RowConjugateGradient(Solver):
     """Ridge regression, ``(P S^1/2 Z Z' S^1/2 P + alpha I) a = P S^1/2 y``, ``w = Z' S^1/2 a``.
 
-    The minimum is that of :class:`ConjugateGradient`, with an unknown for each row in place of
-    each column. Small random bins have many more columns than rows, and iterations spend most of
-    their time on vectors of unknowns.
+    The solution is that of :class:`ConjugateGradient`, but there is one unknown per row instead of
+    per column. Small random bins have many more columns than rows, so that most of the time of an
+    iteration would be spent on vectors of column weights.
 
-    Free columns F, such as the intercept, are eliminated: ``P`` projects onto the complement of
-    ``S^1/2 F`` (Frisch and Waugh 1933), and their weights fit what the others leave.
+    Columns F without a penalty, such as the intercept, are eliminated: ``P`` projects onto the
+    complement of ``S^1/2 F`` (Frisch and Waugh 1933), and their weights fit the residuals.
 
     Parameters
     ----------
@@ -44,14 +44,14 @@ class RowConjugateGradient(Solver):
         An output has converged when the residual of these equations is at most ``tol`` times
         that at zero penalised weights.
     max_iter : int, default=200
-        Iterations of the solver at most.
+        Maximum number of iterations.
     n_jobs : int or None, default=None
-        Threads for the vector work. Results do not depend on it.
+        Number of threads for vector operations. Results do not depend on it.
 
     Notes
     -----
-    One rmatvec and one matvec an iteration, and 4 multiplications a row, output and free column;
-    memory for four vectors of ``n_rows`` and one of ``n_columns`` an output.
+    An iteration takes one rmatvec, one matvec, and 4 multiplications per row, output and free
+    column. Memory per output is four vectors of length ``n_rows`` and one of ``n_columns``.
 
     Examples
     --------
@@ -73,13 +73,13 @@ class RowConjugateGradient(Solver):
     ) -> Solution:
         """Minimise a squared-loss problem, see :meth:`Solver.solve`.
 
-        ``start`` is ignored. Each callback costs a product. The history holds the state at zero
-        penalised weights and at the end.
+        ``start`` is ignored. Each callback takes one product. The history has one entry for zero
+        penalised weights and one for the solution.
         """
         self.check_problem(problem)
         equations = _RowEquations(problem)
-        inverse = DiagonalInverse(np.ones(len(equations.right)))
-        runs = ConjugateRuns(equations, inverse, self.tol, self.n_jobs)
+        identity = DiagonalInverse(np.ones(len(equations.right)))
+        runs = ConjugateRuns(equations, identity, self.tol, self.n_jobs)
         at_zero = 0.5 * inner(equations.right, equations.right)
         history = [runs.record() | {"objective": at_zero}]
         iteration, stopped = 0, False
@@ -95,49 +95,50 @@ class RowConjugateGradient(Solver):
 
 
 class _RowEquations(System):
-    """A problem's equations over the rows.
+    """The linear equations of a problem with one unknown per row.
 
-    ``basis`` (n_rows, m) is an orthonormal basis of the free columns times the ``roots`` of the row
-    weights, without those that depend on others; ``back`` (n_free, m) turns coefficients of it into
-    free weights. ``room`` holds the last product with the matrix.
+    ``basis`` (n_rows, m) is an orthonormal basis of the span of the free columns, multiplied by
+    ``roots``, the square roots of the row weights. ``back`` (n_free, m) maps coefficients in this
+    basis to free weights. ``buffer`` holds the last product with the matrix.
     """
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.roots = problem, np.sqrt(problem.row_weights)[:, None]
         free = self.roots * last_columns(problem.matrix, problem.penalty.n_free)
         with one_blas_thread():
-            left, sizes, right = svd(free)
-        kept = sizes > sizes.max(initial=0.0) * max(free.shape) * np.finfo(float).eps
-        self.basis, self.back = left[:, kept], right[kept].T / sizes[kept]
+            left, values, right = svd(free)
+        kept = values > values.max(initial=0.0) * max(free.shape) * np.finfo(float).eps
+        self.basis, self.back = left[:, kept], right[kept].T / values[kept]
         targets = self._without_free(self.roots * columns(problem.targets))
-        # Once more, for what rounding left where little of the targets remains.
+        # A second projection removes rounding errors, which matter if the targets become small.
         targets = np.ascontiguousarray(self._without_free(targets))
         ridge = np.full(len(targets), problem.penalty.l2)
         super().__init__(problem.matrix, RowCurvature(self.roots), ridge, targets)
-        self.room = np.empty((0, 0))
+        self.buffer = np.empty((0, 0))
 
     def times(self, w: Vector, active: NDArray[np.intp], out: Vector | None = None) -> Vector:
-        """Return ``P S^1/2 Z Z' S^1/2 w`` of vectors projected by ``P``."""
+        """Return ``P S^1/2 Z Z' S^1/2 w`` for vectors in the range of ``P``."""
         shape = self.matrix.shape[1], w.shape[1]
-        # Fresh memory would cost more than the product.
-        if self.room.shape != shape:
-            self.room = np.empty(shape)
-        product = rmatvec(self.matrix, self.roots * w, self.room)
+        # Allocating memory in each iteration would take longer than the product.
+        if self.buffer.shape != shape:
+            self.buffer = np.empty(shape)
+        product = rmatvec(self.matrix, self.roots * w, self.buffer)
         return self._without_free(self.roots * matvec(self.matrix, product))
 
     def weights_of(self, unknowns: Vector) -> Vector:
-        """Return the weights of all columns, shaped as the targets ask."""
+        """Return the weights of all columns, in the shape of the problem's weights."""
         problem, n_free = self.problem, self.problem.penalty.n_free
-        found = rmatvec(problem.matrix, self.roots * unknowns)
+        weights = rmatvec(problem.matrix, self.roots * unknowns)
         if n_free:
-            free = free_part(found, n_free)
+            free = free_part(weights, n_free)
             free[:] = 0.0
-            left = columns(problem.targets) - matvec(problem.matrix, found)
-            free[:] = np.einsum("pm,mk->pk", self.back, self._coefficients(self.roots * left))
-        return found.reshape(problem.weights_shape)
+            residuals = columns(problem.targets) - matvec(problem.matrix, weights)
+            coefficients = self._coefficients(self.roots * residuals)
+            free[:] = np.einsum("pm,mk->pk", self.back, coefficients)
+        return weights.reshape(problem.weights_shape)
 
     def _without_free(self, rows: Vector) -> Vector:
-        """Return ``P rows``, the same array without free columns."""
+        """Return ``P rows``; if there are no free columns, this is the same array."""
         if not self.basis.size:
             return rows
         return rows - np.einsum("nm,mk->nk", self.basis, self._coefficients(rows))
