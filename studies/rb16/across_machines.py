@@ -1,11 +1,13 @@
-"""RB16's coordinate descent across machines, beside conjugate gradients across rows.
+"""RB16's coordinate descent on several machines, compared with conjugate gradients.
 
-Section 4 of the paper has threads that share one array of responses. Between machines the like is
-this: a worker owns some of the grids, with the bins of all rows in these. In a round it passes once
-over its grids and solves for the weights of each; the changes of the responses of all workers are
-summed, with the best common length, and sent to everyone. What travels are responses, a number a
-row. With conjugate gradients a worker owns rows instead, and what travels are weights, a number a
-column. ``python -m studies.rb16.across_machines`` measures rounds and seconds to the same gap.
+In section 4 of the paper, threads share one array of responses. On several machines, each worker
+holds the bins of all rows in some of the grids. In each round it passes once over its grids and
+solves for the weights of each. The changes of the responses of all workers are summed, scaled by
+the best common step length, and sent to all workers. Workers exchange responses, one number per
+row. With conjugate gradients, each worker holds some of the rows instead, and workers exchange
+weights, one number per column.
+
+``python -m studies.rb16.across_machines`` measures rounds and seconds to the same gap.
 """
 
 from __future__ import annotations
@@ -28,33 +30,33 @@ from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.objective import Problem
 from harness.waves import make_regression_like
 
-GAP, MOST_ROUNDS = 1e-3, 400
+GAP, MAX_ROUNDS = 1e-3, 400
 N_INPUTS, N_GRIDS, ALPHA = 10, 64, 1e-5
-BANDWIDTHS = (2.0, 0.5)
-"""Few columns, and more columns than rows."""
-NUMBER = 4
-"""Bytes of a number on its way."""
-MACHINES, ROWS_THERE, BYTES_A_SECOND = 100, 10**9, 1.25e9
+BANDWIDTHS = (2.0, 0.5)  # with few columns, and with more columns than rows
+BYTES_PER_NUMBER = 4  # in messages
+# The assumptions of the second table.
+MACHINES, ROWS_THERE, BYTES_PER_SECOND = 100, 10**9, 1.25e9
 
 
 @dataclass
 class Grids:
-    """The grids of a worker: a matrix of each, its counts, and its weights."""
+    """The grids of a worker: the matrix of each, and the diagonal of its Gram matrix."""
 
     parts: list[BinnedMatrix]
     counts: list[FloatArray]
 
     @classmethod
     def of(cls, X: NDArray[Any], bandwidth: float, first: int, last: int) -> Grids:
-        """Bin all rows in some of the grids."""
-        matrix = bins(X, bandwidth)
-        own = matrix.offsets[first : last + 1] - matrix.offsets[first]
-        few = BinnedMatrix(matrix.codes[first:last], own, scale=matrix.scale, has_unseen=False)
-        parts = [block.matrix for block in few.blocks()]
+        """Return the bins of all rows in the grids ``first`` to ``last - 1``."""
+        matrix = bin_rows(X, bandwidth)
+        offsets = matrix.offsets[first : last + 1] - matrix.offsets[first]
+        codes = matrix.codes[first:last]
+        part = BinnedMatrix(codes, offsets, scale=matrix.scale, has_unseen=False)
+        parts = [block.matrix for block in part.blocks()]
         return cls(parts, [part.gram_diagonal() for part in parts])  # type: ignore[arg-type]
 
 
-def bins(X: NDArray[Any], bandwidth: float) -> BinnedMatrix:
+def bin_rows(X: NDArray[Any], bandwidth: float) -> BinnedMatrix:
     """Return the bins of all rows in all grids."""
     grids = RandomBinning(bandwidth=bandwidth, n_grids=N_GRIDS, random_state=0, n_jobs=1)
     matrix = grids.fit_matrix(X, None)
@@ -62,101 +64,108 @@ def bins(X: NDArray[Any], bandwidth: float) -> BinnedMatrix:
     return matrix
 
 
-def passed(
-    grids: Grids, weights: list[FloatArray], residual: NDArray[np.float32]
+def pass_over_grids(
+    grids: Grids, weights: list[FloatArray], residuals: NDArray[np.float32]
 ) -> tuple[list[FloatArray], NDArray[np.float32], float, float]:
-    """Pass once over some grids, given what the weights of all leave of the targets.
+    """Take one Newton step for each grid of a worker, one after the other.
 
-    Returns the steps, how they change the responses, and their inner products with the weights and
-    with themselves.
+    Returns the steps, the change of the responses, and the inner products of the steps with the
+    weights and with themselves.
     """
-    n_rows, left, steps = len(residual), residual.astype(float), []
-    for part, counts, own in zip(grids.parts, grids.counts, weights, strict=True):
-        pull = part.rmatvec(left) / n_rows - ALPHA * own
-        steps.append(pull / (counts / n_rows + ALPHA))
-        left -= part.matvec(steps[-1])
+    n_rows, remaining, steps = len(residuals), residuals.astype(float), []
+    for part, counts, w in zip(grids.parts, grids.counts, weights, strict=True):
+        negative_gradient = part.rmatvec(remaining) / n_rows - ALPHA * w
+        steps.append(negative_gradient / (counts / n_rows + ALPHA))
+        remaining -= part.matvec(steps[-1])
     with_weights = sum(float(a @ b) for a, b in zip(weights, steps, strict=True))
     squares = sum(float(a @ a) for a in steps)
-    return steps, (residual - left).astype(np.float32), with_weights, squares
+    return steps, (residuals - remaining).astype(np.float32), with_weights, squares
 
 
-def added(weights: list[FloatArray], steps: list[FloatArray], length: float) -> list[FloatArray]:
-    """Return weights after steps of a length."""
-    return [own + length * step for own, step in zip(weights, steps, strict=True)]
+def add_steps(
+    weights: list[FloatArray], steps: list[FloatArray], length: float
+) -> list[FloatArray]:
+    return [w + length * step for w, step in zip(weights, steps, strict=True)]
 
 
 def descend(
-    client: Client, X: Any, y: FloatArray, bandwidth: float, least: float
+    client: Client, X: Any, y: FloatArray, bandwidth: float, minimum: float
 ) -> tuple[int, float]:
-    """Return rounds and seconds until the objective is within a gap of the least."""
+    """Return the rounds and seconds until the objective is within the gap of its minimum."""
     workers = sorted(client.nthreads())
     shared = client.scatter(X, broadcast=True)
     runs = row_blocks(N_GRIDS, -(-N_GRIDS // len(workers)))
-    owned = {
+    grids_of = {
         worker: client.submit(Grids.of, shared, bandwidth, a, b, workers=[worker], pure=False)
         for worker, (a, b) in zip(workers, runs, strict=True)
     }
     weights = {
-        worker: client.submit(zeros, own, workers=[worker], pure=False)
-        for worker, own in owned.items()
+        worker: client.submit(zero_weights, grids, workers=[worker], pure=False)
+        for worker, grids in grids_of.items()
     }
+    # Binning does not count as descent.
     client.gather(list(weights.values()))
-    residual, squares_of_weights = y.astype(np.float32), 0.0
-    begun = perf_counter()
+    residuals, squared_weights = y.astype(np.float32), 0.0
+    started = perf_counter()
     n_rounds = 0
-    while n_rounds < MOST_ROUNDS:
+    while n_rounds < MAX_ROUNDS:
         n_rounds += 1
-        found = {
+        results = {
             worker: client.submit(
-                passed, own, weights[worker], residual, workers=[worker], pure=False
+                pass_over_grids, grids, weights[worker], residuals, workers=[worker], pure=False
             )
-            for worker, own in owned.items()
+            for worker, grids in grids_of.items()
         }
-        told = client.gather([client.submit(_told, own, pure=False) for own in found.values()])
-        change = np.sum([own[0] for own in told], axis=0, dtype=float)
-        with_weights, squares = (sum(own[k] for own in told) for k in (1, 2))
-        slope = residual @ change / len(y) - ALPHA * with_weights
+        messages = client.gather(
+            [client.submit(_without_steps, result, pure=False) for result in results.values()]
+        )
+        change = np.sum([message[0] for message in messages], axis=0, dtype=float)
+        with_weights, squares = (sum(message[k] for message in messages) for k in (1, 2))
+        slope = residuals @ change / len(y) - ALPHA * with_weights
         curvature = change @ change / len(y) + ALPHA * squares
         length = slope / curvature
-        residual = (residual - length * change).astype(np.float32)
-        squares_of_weights += 2 * length * with_weights + length**2 * squares
+        residuals = (residuals - length * change).astype(np.float32)
+        squared_weights += 2 * length * with_weights + length**2 * squares
         weights = {
-            worker: _moved(client, worker, weights[worker], found[worker], length)
-            for worker in owned
+            worker: _submit_update(client, worker, weights[worker], results[worker], length)
+            for worker in grids_of
         }
-        objective = 0.5 * np.mean(residual.astype(float) ** 2) + 0.5 * ALPHA * squares_of_weights
-        if objective - least <= GAP * (0.5 * np.mean(y**2) - least):
+        objective = 0.5 * np.mean(residuals.astype(float) ** 2) + 0.5 * ALPHA * squared_weights
+        if objective - minimum <= GAP * (0.5 * np.mean(y**2) - minimum):
             break
-    return n_rounds, perf_counter() - begun
+    return n_rounds, perf_counter() - started
 
 
-def zeros(grids: Grids) -> list[FloatArray]:
-    """Return weights to start from."""
+def zero_weights(grids: Grids) -> list[FloatArray]:
     return [np.zeros(part.shape[1]) for part in grids.parts]
 
 
-def _told(found: tuple[Any, ...]) -> tuple[Any, ...]:
-    return found[1:]
+def _without_steps(result: tuple[Any, ...]) -> tuple[Any, ...]:
+    # The steps stay with their worker; only the rest is sent.
+    return result[1:]
 
 
-def _steps(found: tuple[Any, ...]) -> list[FloatArray]:
-    steps: list[FloatArray] = found[0]
+def _steps(result: tuple[Any, ...]) -> list[FloatArray]:
+    steps: list[FloatArray] = result[0]
     return steps
 
 
-def _moved(client: Client, worker: str, weights: Future, found: Future, length: float) -> Future:
-    steps = client.submit(_steps, found, workers=[worker], pure=False)
-    return client.submit(added, weights, steps, length, workers=[worker], pure=False)
+def _submit_update(
+    client: Client, worker: str, weights: Future, result: Future, length: float
+) -> Future:
+    steps = client.submit(_steps, result, workers=[worker], pure=False)
+    return client.submit(add_steps, weights, steps, length, workers=[worker], pure=False)
 
 
-def by_rows(matrix: BinnedMatrix, y: FloatArray) -> tuple[float, int]:
-    """Return the least objective, and iterations of conjugate gradients to the gap."""
+def conjugate_gradients(matrix: BinnedMatrix, y: FloatArray) -> tuple[float, int]:
+    """Return the minimal objective, and the iterations of conjugate gradients to the gap."""
     problem = Problem(matrix, y, L2(ALPHA))
     solution = ConjugateGradient(tol=1e-7, n_jobs=1).solve(problem)
-    objectives = [own["objective"] for own in solution.history]
-    least, first = objectives[-1], objectives[0]
-    near = [k for k, own in enumerate(objectives) if own - least <= GAP * (first - least)]
-    return least, near[0]
+    objectives = [record["objective"] for record in solution.history]
+    minimum, first = objectives[-1], objectives[0]
+    gap = GAP * (first - minimum)
+    n_iter = next(k for k, objective in enumerate(objectives) if objective - minimum <= gap)
+    return minimum, n_iter
 
 
 def main() -> None:
@@ -171,8 +180,8 @@ def main() -> None:
     print("|--:|--:|---|--:|--:|--:|--:|")
     paper = []
     for bandwidth in BANDWIDTHS:
-        matrix = bins(X, bandwidth)
-        n_columns, (least, n_iter) = matrix.shape[1], by_rows(matrix, y)
+        matrix = bin_rows(X, bandwidth)
+        n_columns, (minimum, n_iter) = matrix.shape[1], conjugate_gradients(matrix, y)
         for n_workers in (2, 4):
             with (
                 LocalCluster(
@@ -183,13 +192,13 @@ def main() -> None:
                 ) as cluster,
                 Client(cluster) as client,
             ):
-                n_rounds, seconds = descend(client, X, y, bandwidth, least)
+                n_rounds, seconds = descend(client, X, y, bandwidth, minimum)
             for way, rounds, length in (("grids", n_rounds, n_rows), ("rows", n_iter, n_columns)):
-                each = 2 * NUMBER * length * n_workers / 1e6
-                took = f"{seconds:.1f}" if way == "grids" else ""
+                megabytes = 2 * BYTES_PER_NUMBER * length * n_workers / 1e6
+                time = f"{seconds:.1f}" if way == "grids" else ""
                 print(
-                    f"| {n_columns:,} | {n_workers} | {way} | {rounds} | {each:.2f} | "
-                    f"{each * rounds:.1f} | {took} |",
+                    f"| {n_columns:,} | {n_workers} | {way} | {rounds} | {megabytes:.2f} | "
+                    f"{megabytes * rounds:.1f} | {time} |",
                     flush=True,
                 )
         paper.append((n_columns, n_rounds, n_iter))
@@ -197,8 +206,12 @@ def main() -> None:
     print("| columns | GB a round and machine, grids | rows | s in all, grids | rows |")
     print("|--:|--:|--:|--:|--:|")
     for n_columns, n_rounds, n_iter in paper:
-        grids, rows = 2 * NUMBER * ROWS_THERE / 1e9, 2 * NUMBER * n_columns / 1e9
-        times = [own * 1e9 / BYTES_A_SECOND * k for own, k in ((grids, n_rounds), (rows, n_iter))]
+        # A worker sends and receives each number.
+        grids, rows = (2 * BYTES_PER_NUMBER * n / 1e9 for n in (ROWS_THERE, n_columns))
+        times = [
+            gigabytes * 1e9 / BYTES_PER_SECOND * n
+            for gigabytes, n in ((grids, n_rounds), (rows, n_iter))
+        ]
         print(f"| {n_columns:,} | {grids:.1f} | {rows:.4f} | {times[0]:,.0f} | {times[1]:.3g} |")
 
 

@@ -116,9 +116,9 @@ def test_blocks_are_solved_one_by_one(name: str, tail: tuple[int, ...]) -> None:
     share = problem.row_weights
     hessian = dense.T @ (share[:, None] * dense) + 0.01 * np.eye(dense.shape[1])
     expected = np.linalg.solve(hessian, dense.T @ (share * problem.targets.T).T)
-    found = BlockCholesky().solve(problem).weights
-    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-8)
-    np.testing.assert_array_equal(found, BlockCholesky(1).solve(problem).weights)
+    solution = BlockCholesky().solve(problem).weights
+    np.testing.assert_allclose(solution, expected, rtol=1e-7, atol=1e-8)
+    np.testing.assert_array_equal(solution, BlockCholesky(1).solve(problem).weights)
 
 
 def test_other_matrices_are_refused() -> None:

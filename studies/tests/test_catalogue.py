@@ -1,4 +1,4 @@
-"""What every study keeps to: jobs that can be run, and pages that need no record."""
+"""Test that the jobs of every study can be run, and that its pages need no records."""
 
 from __future__ import annotations
 

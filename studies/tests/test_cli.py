@@ -45,14 +45,14 @@ def study(name: str, data: str, method: str = "constant", seconds: float = 60.0)
 
 @pytest.fixture
 def gramless(monkeypatch, tmp_path):
-    """Return what runs the command, with two studies and a quick worker."""
+    """Return a function that runs the command, with three studies and a fast worker."""
     pytest.importorskip("matplotlib")
-    found = {
+    studies = {
         "rr07": [],
         "rb16": [study("figure-2", "digits"), study("table-1", "ijcnn1"), study("logs", "lost")],
     }
     monkeypatch.setattr(catalogue, "PAPERS", {"rr07": "Features 2007", "rb16": "Binning 2016"})
-    monkeypatch.setattr(catalogue, "studies", lambda paper: found[paper])
+    monkeypatch.setattr(catalogue, "studies", lambda paper: studies[paper])
     monkeypatch.setattr(process, "WORKER", (sys.executable, "-S", "-c", WORKER))
     monkeypatch.setenv("GRAMLESS_DATA", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
@@ -63,18 +63,18 @@ def gramless(monkeypatch, tmp_path):
         assert "Traceback" not in result.output
         return result
 
-    run.studies = found
+    run.studies = studies
     return run
 
 
 def test_list(gramless):
-    said = " ".join(gramless().stdout.split())
+    output = " ".join(gramless().stdout.split())
     for words in ("Features 2007", "figure-2", "About table-1"):
-        assert words in said
-    found = json.loads(gramless("--json").stdout)
-    assert [one["name"] for one in found["papers"]] == ["rr07", "rb16"]
+        assert words in output
+    document = json.loads(gramless("--json").stdout)
+    assert [one["name"] for one in document["papers"]] == ["rr07", "rb16"]
     first = {"name": "figure-2", "title": "About figure-2", "minutes": 4.0}
-    assert found["papers"][1]["studies"][0] == first
+    assert document["papers"][1]["studies"][0] == first
 
 
 def test_run_resume_and_again(gramless, tmp_path):
@@ -99,9 +99,9 @@ def test_run_resume_and_again(gramless, tmp_path):
 
 def test_words_for_people(gramless, tmp_path):
     result = gramless("rb16", "--figure", "2", "--budget", "1", "--out", "deep/out")
-    said = " ".join(result.stdout.split())
+    output = " ".join(result.stdout.split())
     for words in ("not measured any published error", "1 done", "index.md"):
-        assert words in said
+        assert words in output
     assert "1 of 1: rb16/figure-2: constant size=1 on digits" in " ".join(result.stderr.split())
 
 
@@ -122,20 +122,20 @@ def test_what_is_missing_is_said_and_the_rest_is_run(gramless):
 
 def test_what_was_left_for_want_of_time(gramless):
     gramless.studies["rb16"] = [study("figure-2", "digits", "slow", seconds=0.1)]
-    found = json.loads(gramless("rb16", "--budget", "0.0042", "--json").stdout)
-    assert found["ended"] == {}
-    assert len(found["left"]) == 2
-    assert found["left"][0] == "rb16/figure-2: slow size=1 on digits"
+    document = json.loads(gramless("rb16", "--budget", "0.0042", "--json").stdout)
+    assert document["ended"] == {}
+    assert len(document["left"]) == 2
+    assert document["left"][0] == "rb16/figure-2: slow size=1 on digits"
 
 
 def test_faults(gramless, monkeypatch):
-    for arguments, said in [
+    for arguments, message in [
         (["rb16", "--figure", "9"], "no study 'figure-9'; it has figure-2, table-1, logs"),
         (["nobody"], "'nobody'"),
     ]:
         if arguments == ["nobody"]:
             monkeypatch.undo()
-        assert said in gramless(*arguments, code=1).stderr
+        assert message in gramless(*arguments, code=1).stderr
 
 
 def test_light_start():

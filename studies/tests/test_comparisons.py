@@ -82,7 +82,7 @@ def test_of_repeated_numbers_one_that_was_measured_counts():
 
 
 def test_the_headline_counts_errors_alone():
-    found = [
+    comparisons = [
         error(),
         error(2.0, number=other("b")),
         error(3.0, number=other("c")),
@@ -93,11 +93,11 @@ def test_the_headline_counts_errors_alone():
         error(number=other("h", unit="s")),
         error(number=other("i", unit="columns")),
     ]
-    assert headline(found) == (
+    assert headline(comparisons) == (
         "Of 4 published errors that we measured on the same data and the same number of rows, 1 of "
         "ours is lower, 1 agrees and 2 are higher; 1 is on other data, 2 were not measured."
     )
-    assert reasons(found) == [("not measured", "no data", 2), ("other data", "a part", 1)]
+    assert reasons(comparisons) == [("not measured", "no data", 2), ("other data", "a part", 1)]
 
 
 def test_records_become_repetitions():
@@ -106,13 +106,17 @@ def test_records_become_repetitions():
         {"rows": [1000, 9], "error": float("nan"), "when": "2026-11-28T09:00:00", "commit": "cc"},
         {"rows": [1000, 9], "error": 6.0, "when": "2026-11-28T10:00:00", "commit": "bb"},
     ]
-    found = compare(NUMBER, records, lambda record: record["error"], repetitions=2)
-    assert (found.measured, found.rows, found.verdict) == ((4.0, 6.0), 1000, "agrees")
-    assert (found.when, found.commit) == ("2026-11-28", "bb")
+    comparison = compare(NUMBER, records, lambda record: record["error"], repetitions=2)
+    assert (comparison.measured, comparison.rows, comparison.verdict) == (
+        (4.0, 6.0),
+        1000,
+        "agrees",
+    )
+    assert (comparison.when, comparison.commit) == ("2026-11-28", "bb")
     nothing = compare(NUMBER, [], lambda record: record["error"], missing="no data")
     assert (nothing.verdict, nothing.reason) == ("not measured", "no data")
 
 
 def test_the_headline_says_if_nothing_is_compared():
-    found = [error(measured=(), missing="not run yet")]
-    assert headline(found).startswith("We have not measured any published error")
+    comparisons = [error(measured=(), missing="not run yet")]
+    assert headline(comparisons).startswith("We have not measured any published error")

@@ -200,13 +200,13 @@ def test_one_image_of_one_pixel() -> None:
 
 
 def test_bad_images() -> None:
-    for images, said in [
+    for images, message in [
         (IMAGES / 255.0, "3-D array of uint8"),
         (IMAGES.reshape(-1, 64), "reshape rows of pixels"),
         (IMAGES[:0], "at least one pixel"),
         (IMAGES[:, :0], "at least one pixel"),
     ]:
-        with pytest.raises(InputError, match=f"DeformedDigits: images must be .*{said}"):
+        with pytest.raises(InputError, match=f"DeformedDigits: images must be .*{message}"):
             DeformedDigits(images, LABELS[: len(images)])
 
 
@@ -230,12 +230,12 @@ def test_bad_batches() -> None:
 
 
 def test_bad_chunks() -> None:
-    for options, said in [
+    for options, message in [
         ((-1,), "n_rows must be a whole number of at least 0, got -1"),
         ((2.5,), "n_rows must be a whole number"),
         ((10, 0), "chunk_rows must be a whole number of at least 1, got 0"),
     ]:
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             digits().chunks(*options)
 
 

@@ -52,14 +52,14 @@ MAPS = {
 }
 
 
-def without_seconds(found):
-    return [{**vars(one), "seconds": None} for one in found]
+def without_seconds(results):
+    return [{**vars(one), "seconds": None} for one in results]
 
 
 def test_errors_against_a_loop_over_pairs():
     for name in MAPS:
         template = clone(MAPS[name]).set_params(bandwidth=[1.0, 2.0, 3.0])
-        (found,) = kernel_errors(template, ROWS, [16], n_rows=20, n_seeds=2)
+        (result,) = kernel_errors(template, ROWS, [16], n_rows=20, n_seeds=2)
         chosen = ROWS[sample_rows(len(ROWS), 20, 3, "rows judged")]
         exact = exact_gram(template, chosen)
         numbers = []
@@ -72,21 +72,21 @@ def test_errors_against_a_loop_over_pairs():
             numbers.append((max(errors), np.mean(errors), np.mean(squares)))
         expected = np.mean(numbers, axis=0)
         np.testing.assert_allclose(
-            [found.sup, found.mean, found.rms**2], expected, rtol=1e-4, atol=1e-7
+            [result.sup, result.mean, result.rms**2], expected, rtol=1e-4, atol=1e-7
         )
-        assert (found.size, found.n_pairs) == (16, 190)
+        assert (result.size, result.n_pairs) == (16, 190)
 
 
 def test_the_exact_kernel_is_exact():
-    (found,) = kernel_errors(ExactKernel(), ROWS, [1000], n_seeds=1)
-    assert found.sup < 1e-4
-    assert found.hoeffding is None
+    (result,) = kernel_errors(ExactKernel(), ROWS, [1000], n_seeds=1)
+    assert result.sup < 1e-4
+    assert result.hoeffding is None
 
 
 def test_blocks_miss_what_lies_between_them():
-    (found,) = kernel_errors(IndependentBlocks(), ROWS, [40], n_seeds=1)
+    (result,) = kernel_errors(IndependentBlocks(), ROWS, [40], n_seeds=1)
     (whole,) = kernel_errors(IndependentBlocks(), ROWS, [120], n_seeds=1)
-    assert whole.sup < 1e-4 < 0.1 < found.sup
+    assert whole.sup < 1e-4 < 0.1 < result.sup
 
 
 def variance(name, k, k_twice):
@@ -97,22 +97,26 @@ def test_squares_of_errors_are_the_variance_of_a_draw():
     for name, draws in [("binning", 64), ("paired", 32)]:
         rows = np.random.default_rng(1).uniform(-2, 2, size=(60, 2))
         template = clone(MAPS[name]).set_params(bandwidth=1.0)
-        found = kernel_errors(template, rows, [64], n_rows=60, n_seeds=80)[0].rms
+        rms_error = kernel_errors(template, rows, [64], n_rows=60, n_seeds=80)[0].rms
         pairs = np.triu_indices(60, 1)
         k = exact_gram(template, rows)[pairs]
         k_twice = exact_gram(template, 2.0 * rows)[pairs]
-        assert found == pytest.approx(np.sqrt(variance(name, k, k_twice).mean() / draws), rel=0.03)
+        assert rms_error == pytest.approx(
+            np.sqrt(variance(name, k, k_twice).mean() / draws), rel=0.03
+        )
 
 
 def test_bounds_hold():
     for name in ["binning", "paired", "shifted"]:
-        found = kernel_errors(MAPS[name], ROWS, [64, 256, 1024], n_rows=50, n_seeds=1, failure=0.05)
-        for one in found:
+        results = kernel_errors(
+            MAPS[name], ROWS, [64, 256, 1024], n_rows=50, n_seeds=1, failure=0.05
+        )
+        for one in results:
             assert one.sup < one.hoeffding
             assert one.mean < one.hoeffding_pair < one.hoeffding
             assert one.claim is None or one.claim > one.sup
-        assert (found[-1].claim is None) == (name == "shifted")
-        assert found[0].hoeffding == pytest.approx(4 * found[2].hoeffding)
+        assert (results[-1].claim is None) == (name == "shifted")
+        assert results[0].hoeffding == pytest.approx(4 * results[2].hoeffding)
 
 
 def test_one_pair_is_outside_its_bound_as_rarely_as_promised():
@@ -129,10 +133,10 @@ def test_one_pair_is_outside_its_bound_as_rarely_as_promised():
 
 
 def test_the_median_bandwidth_is_that_of_the_first_seed():
-    (found,) = kernel_errors(RandomBinning(random_state=5), ROWS, [32], n_seeds=2)
+    (result,) = kernel_errors(RandomBinning(random_state=5), ROWS, [32], n_seeds=2)
     own = RandomBinning(random_state=5).fit(ROWS).bandwidth_
     given = RandomBinning(random_state=5, bandwidth=own)
-    assert without_seconds([found]) == without_seconds(kernel_errors(given, ROWS, [32], n_seeds=2))
+    assert without_seconds([result]) == without_seconds(kernel_errors(given, ROWS, [32], n_seeds=2))
 
 
 def test_threads_change_nothing():

@@ -75,8 +75,8 @@ def test_every_method_learns_classes(classes: Training) -> None:
 
 
 def test_sizes_and_bandwidths_are_a_snapshot_each(numbers: Training) -> None:
-    found = snapshots("binning", numbers, size="4 8", bandwidth="0.5 2")
-    assert [(one.facts["size"], one.facts["bandwidth"]) for one in found] == [
+    fits = snapshots("binning", numbers, size="4 8", bandwidth="0.5 2")
+    assert [(one.facts["size"], one.facts["bandwidth"]) for one in fits] == [
         (4, 0.5),
         (4, 2.0),
         (8, 0.5),
@@ -144,11 +144,11 @@ def test_a_bandwidth_is_chosen_for_each_size(numbers: Training) -> None:
             "solver": "auto",
             "centred": True,
         }
-        found = list(TRAINERS[f"chosen {method}"](numbers, options, StopWatch()))
-        assert [one.facts["size"] for one in found] == [32, 64]
-        assert [one.facts["bandwidth"] for one in found] == [3.0, 3.0]
+        fits = list(TRAINERS[f"chosen {method}"](numbers, options, StopWatch()))
+        assert [one.facts["size"] for one in fits] == [32, 64]
+        assert [one.facts["bandwidth"] for one in fits] == [3.0, 3.0]
         (same,) = TRAINERS[method](numbers, {**options, "size": 64, "bandwidth": 3.0}, StopWatch())
-        np.testing.assert_array_equal(found[1].predict(numbers.X), same.predict(numbers.X))
+        np.testing.assert_array_equal(fits[1].predict(numbers.X), same.predict(numbers.X))
 
 
 def test_pattern_is_that_of_the_matrix(numbers: Training) -> None:
@@ -206,18 +206,18 @@ def test_steps_at_once_follow_the_law(classes: Training) -> None:
 def test_dense_columns_gain_nothing(classes: Training) -> None:
     two = Training(classes.X, (classes.y == 7).astype(int), "binary", 1)
     options = {"features": "fourier", "size": 8, "bandwidth": 2.0, "at_once": "1 4"}
-    found = list(TRAINERS["simultaneous descent"](two, options, StopWatch()))
-    assert found[1].facts["law"] == pytest.approx(1.0)
-    assert found[1].facts["speed_up"] == pytest.approx(1.0, abs=0.3)
+    fits = list(TRAINERS["simultaneous descent"](two, options, StopWatch()))
+    assert fits[1].facts["law"] == pytest.approx(1.0)
+    assert fits[1].facts["speed_up"] == pytest.approx(1.0, abs=0.3)
 
 
 def test_threads_arrive_at_the_same_objective(classes: Training) -> None:
     two = Training(classes.X, (classes.y == 7).astype(int), "binary", 1)
     options = {"features": "binning", "size": 8, "bandwidth": 1.0, "at_once": "1 2"}
-    found = list(TRAINERS["shared descent"](two, options, StopWatch()))
-    assert [one.facts["at_once"] for one in found] == [1, 2]
-    assert all(one.facts["speed_up"] for one in found)
-    assert np.mean(found[1].predict(two.X) == two.y) > 0.9
+    fits = list(TRAINERS["shared descent"](two, options, StopWatch()))
+    assert [one.facts["at_once"] for one in fits] == [1, 2]
+    assert all(one.facts["speed_up"] for one in fits)
+    assert np.mean(fits[1].predict(two.X) == two.y) > 0.9
 
 
 def test_descent_needs_one_step_at_a_time_first(classes: Training) -> None:

@@ -37,10 +37,10 @@ def trained(method: str, training: Training, options=None):
 
 
 def error(snapshot, training: Training) -> float:
-    found = snapshot.predict(training.X)
+    predicted = snapshot.predict(training.X)
     if training.task == "regression":
-        return float(np.std(found - training.y) / np.std(training.y))
-    return float(np.mean(found != training.y))
+        return float(np.std(predicted - training.y) / np.std(training.y))
+    return float(np.mean(predicted != training.y))
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])

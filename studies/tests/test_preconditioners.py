@@ -213,13 +213,15 @@ def test_many_directions_are_multiplied_in_parts(kind: str) -> None:
 
 
 def test_threads_change_no_bit() -> None:
-    found = []
+    solutions = []
     for n_jobs in (1, 2, 3):
         matrix = DenseMatrix(gaussian(5000, 60).astype(np.float32), n_jobs=n_jobs)
         problem = Problem(matrix, np.arange(5000.0), L2(1e-6))
-        found.append(ConjugateGradient(RandomisedNystrom(), n_jobs=n_jobs).solve(problem).weights)
-    np.testing.assert_array_equal(found[0], found[1])
-    np.testing.assert_array_equal(found[0], found[2])
+        solutions.append(
+            ConjugateGradient(RandomisedNystrom(), n_jobs=n_jobs).solve(problem).weights
+        )
+    np.testing.assert_array_equal(solutions[0], solutions[1])
+    np.testing.assert_array_equal(solutions[0], solutions[2])
 
 
 # What it saves.

@@ -31,10 +31,10 @@ def read(tmp_path):
 
 
 def test_numbers_by_key(read):
-    found = read(GOOD + GOOD.replace("fourier/", "binning/").replace("3.6", "5.3"))
-    assert list(found) == ["cpu/fourier/test_error", "cpu/binning/test_error"]
-    assert [one.value for one in found.values()] == [3.6, 5.3]
-    first = found["cpu/fourier/test_error"]
+    numbers = read(GOOD + GOOD.replace("fourier/", "binning/").replace("3.6", "5.3"))
+    assert list(numbers) == ["cpu/fourier/test_error", "cpu/binning/test_error"]
+    assert [one.value for one in numbers.values()] == [3.6, 5.3]
+    first = numbers["cpu/fourier/test_error"]
     assert (first.rows, first.rounding, first.kind) == (6500, 0.05, "error")
     assert read("") == {}
 

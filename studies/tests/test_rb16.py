@@ -53,7 +53,7 @@ def record(job: Job, facts: dict[str, Any], error: float, seconds: float = 2.0) 
 
 def records_of(study: Study) -> list[Record]:
     """Return made-up records of all jobs, a snapshot for each size or bandwidth."""
-    found = []
+    results = []
     for job in study.jobs():
         for size in str(job.options.get("size", 8)).split():
             for bandwidth in str(job.options.get("bandwidth", 1.0)).split():
@@ -69,8 +69,8 @@ def records_of(study: Study) -> list[Record]:
                         "run_seconds": 1.0,
                         "pattern": list(range(2000)),
                     }
-                    found.append(record(job, facts, 0.1))
-    return found
+                    results.append(record(job, facts, 0.1))
+    return results
 
 
 def test_nothing_measured_is_shown_as_such() -> None:
@@ -123,8 +123,8 @@ def test_figure_2_takes_the_nearest_number_of_columns() -> None:
 
 
 def compared(study: str, records: list[Record], *, key: str) -> Comparison:
-    (found,) = [one for one in BY_NAME[study].comparisons(records) if one.number.key == key]
-    return found
+    (comparison,) = [one for one in BY_NAME[study].comparisons(records) if one.number.key == key]
+    return comparison
 
 
 def test_authors_runs_are_compared_with_ours_of_the_same_parameters() -> None:
@@ -137,10 +137,10 @@ def test_authors_runs_are_compared_with_ours_of_the_same_parameters() -> None:
     records = [
         record(job, {"size": 128, "bandwidth": 4.46}, 0.28 + 0.003 * job.seed) for job in jobs
     ]
-    found = compared("figure-5", records, key="figure-5/cadata/nystrom/128/4.46/test")
-    assert found.number.value == pytest.approx(28.6869)
-    assert found.measured == pytest.approx((28.0, 28.3, 28.6, 28.9, 29.2))
-    assert (found.rows, found.verdict) == (16_512, "agrees")
+    comparison = compared("figure-5", records, key="figure-5/cadata/nystrom/128/4.46/test")
+    assert comparison.number.value == pytest.approx(28.6869)
+    assert comparison.measured == pytest.approx((28.0, 28.3, 28.6, 28.9, 29.2))
+    assert (comparison.rows, comparison.verdict) == (16_512, "agrees")
     other = [{**one, "facts": {**one["facts"], "bandwidth": 1.0 / 4.46}} for one in records]
     wrong = compared("figure-5", other, key="figure-5/cadata/nystrom/128/4.46/test")
     assert wrong.verdict == "not measured"
@@ -180,19 +180,19 @@ def test_other_data_are_measured_once_and_compared_with_nothing() -> None:
     jobs = [job for job in BY_NAME["figure-4"].jobs() if job.data == "covtype_1vs2_169k"]
     assert {job.seed for job in jobs} == {0}
     records = [record(job, {"size": 64, "bandwidth": 1.0 / 6.3}, 0.1) for job in jobs]
-    found = compared("figure-4", records, key="figure-4/covtype/binning/64/6.3/train")
-    assert found.verdict == "other data"
-    assert "stand in" in found.reason
+    comparison = compared("figure-4", records, key="figure-4/covtype/binning/64/6.3/train")
+    assert comparison.verdict == "other data"
+    assert "stand in" in comparison.reason
 
 
 def test_data_that_are_not_available_have_rows_with_the_reason() -> None:
-    found = [
+    reasons = [
         one.reason
         for one in BY_NAME["figure-5"].comparisons([])
         if one.number.key.split("/")[1] in ("SUSY", "acoustic", "census")
     ]
-    assert len(found) == 2 * (38 + 48 + 44) + 3 * 8
-    assert all("not available" in reason for reason in found)
+    assert len(reasons) == 2 * (38 + 48 + 44) + 3 * 8
+    assert all("not available" in reason for reason in reasons)
 
 
 def test_the_factor_is_at_the_lowest_error_that_both_reach() -> None:
@@ -234,9 +234,11 @@ def test_logs_compare_the_authors_own_grids() -> None:
     records = [
         record(job, {"size": 8, "bandwidth": 1 / 0.79}, 0.04 + 0.004 * job.seed) for job in jobs
     ]
-    found = compared("logs", [{**one, "rows": [6553, 9]} for one in records], key="cpu/8/error")
-    assert found.measured == pytest.approx((4.0, 4.4, 4.8, 5.2, 5.6))
-    assert found.verdict == "agrees"
+    comparison = compared(
+        "logs", [{**one, "rows": [6553, 9]} for one in records], key="cpu/8/error"
+    )
+    assert comparison.measured == pytest.approx((4.0, 4.4, 4.8, 5.2, 5.6))
+    assert comparison.verdict == "agrees"
     forest = next(job for job in BY_NAME["logs"].jobs() if job.data == "covtype_first20k")
     runs = [record(forest, {"size": 128, "feature_seconds": 0.5}, 0.1, seconds=2.0)]
     solve = compared("logs", runs, key="covtype-mult/128/solve")
@@ -294,8 +296,8 @@ def test_the_authors_grids_bin_rows_in_each_scaling() -> None:
         cells = np.floor((scaled - shifts[:, None]) / widths[:, None])
         options = {"size": 4, "bandwidth": 1 / 0.79, "units": units}
         training = Training(X, X[:, 0], "regression", 0)
-        (found,) = their_grids.TRAINERS["authors' grids"](training, options, StopWatch())
-        assert found.facts["columns"] == sum(len(np.unique(own, axis=0)) for own in cells)
+        (snapshot,) = their_grids.TRAINERS["authors' grids"](training, options, StopWatch())
+        assert snapshot.facts["columns"] == sum(len(np.unique(own, axis=0)) for own in cells)
 
 
 @pytest.mark.data

@@ -29,16 +29,16 @@ def store(tmp_path) -> Store:
 def test_records_come_back_with_their_jobs(store):
     store.add(JOB, [snapshot(0), snapshot(1)])
     store.add(OTHER, [snapshot(0, seconds={"total": 2.0})])
-    found = store.read("rb16/figure-4")
-    assert [(one["key"], one["snapshot"]) for one in found] == [
+    stored = store.read("rb16/figure-4")
+    assert [(one["key"], one["snapshot"]) for one in stored] == [
         (JOB.key, 0),
         (JOB.key, 1),
         (OTHER.key, 0),
     ]
     identity = {name: value for name, value in JOB.identity.items() if name != "scores"}
-    assert {name: found[0][name] for name in identity} == identity
-    assert found[0]["scores"] == {"test_error": 0.5}
-    assert found[2]["seconds"] == {"total": 2.0}
+    assert {name: stored[0][name] for name in identity} == identity
+    assert stored[0]["scores"] == {"test_error": 0.5}
+    assert stored[2]["seconds"] == {"total": 2.0}
     assert store.read("rb16/figure-5") == []
 
 
@@ -51,16 +51,16 @@ def test_lines_are_strict_json_and_nan_comes_back(store):
     facts = {"bytes": np.int64(7), "path": np.arange(2), "why": None}
     store.add(JOB, [snapshot(scores=scores, facts=facts, memory=float("nan"))])
 
-    def refuse(text):
-        raise AssertionError(f"{text} is no JSON")
+    def fail(text):
+        raise AssertionError(f"{text} is not JSON")
 
-    json.loads(store.path(JOB.study).read_text(), parse_constant=refuse)
-    (found,) = store.read(JOB.study)
-    assert math.isnan(found["scores"]["test_error"])
-    assert math.isnan(found["scores"]["objective"])
-    assert math.isnan(found["memory"])
-    assert found["scores"]["train_error"] == 0.25
-    assert found["facts"] == {"bytes": 7, "path": [0, 1], "why": None}
+    json.loads(store.path(JOB.study).read_text(), parse_constant=fail)
+    (record,) = store.read(JOB.study)
+    assert math.isnan(record["scores"]["test_error"])
+    assert math.isnan(record["scores"]["objective"])
+    assert math.isnan(record["memory"])
+    assert record["scores"]["train_error"] == 0.25
+    assert record["facts"] == {"bytes": 7, "path": [0, 1], "why": None}
 
 
 def test_last_run_counts(store):

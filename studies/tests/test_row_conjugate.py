@@ -45,10 +45,10 @@ def test_weights_are_those_of_the_normal_equations(
     n_free: int, n_outputs: int | None, weighted: bool
 ) -> None:
     problem = problem_of(n_outputs, weighted, n_free)
-    found, expected = RowConjugateGradient(tol=1e-10).solve(problem), by_hand(problem)
-    assert found.status == "converged"
-    assert found.weights.shape == expected.shape
-    np.testing.assert_allclose(found.weights, expected, atol=1e-8)
+    solution, expected = RowConjugateGradient(tol=1e-10).solve(problem), by_hand(problem)
+    assert solution.status == "converged"
+    assert solution.weights.shape == expected.shape
+    np.testing.assert_allclose(solution.weights, expected, atol=1e-8)
 
 
 def test_free_weights_fit_what_the_others_leave_whatever_the_iteration() -> None:
@@ -62,11 +62,11 @@ def test_free_weights_fit_what_the_others_leave_whatever_the_iteration() -> None
 
 def test_history_holds_the_objective_at_zero_and_at_the_end() -> None:
     problem = problem_of(2)
-    found = RowConjugateGradient(tol=1e-6).solve(problem)
-    ends = [record["objective"] for record in found.history]
-    zero = np.zeros_like(found.weights)
-    np.testing.assert_allclose(ends, [problem.value(zero), problem.value(found.weights)])
-    assert found.history[-1]["residual"] <= 1e-6
+    solution = RowConjugateGradient(tol=1e-6).solve(problem)
+    ends = [record["objective"] for record in solution.history]
+    zero = np.zeros_like(solution.weights)
+    np.testing.assert_allclose(ends, [problem.value(zero), problem.value(solution.weights)])
+    assert solution.history[-1]["residual"] <= 1e-6
 
 
 def test_iterations_end_where_they_are_told_to() -> None:
@@ -85,10 +85,10 @@ def test_results_do_not_depend_on_threads() -> None:
 def test_what_it_cannot_solve_is_refused() -> None:
     Z = BinnedMatrix(np.array([[1, 1, 2]], np.uint8), np.array([0, 2]), scale=1.0)
     y = np.array([1.0, 2.0, 6.0])
-    for problem, said in (
+    for problem, message in (
         (Problem(Z, np.sign(y), L2(1.0), Logistic()), "squared loss only"),
         (Problem(Z, y, L1(1.0)), "use GridDescent"),
         (Problem(Z, y, L2(0.0)), "alpha above 0.*use ConjugateGradient"),
     ):
-        with pytest.raises(InputError, match=f"RowConjugateGradient.*{said}"):
+        with pytest.raises(InputError, match=f"RowConjugateGradient.*{message}"):
             RowConjugateGradient().solve(problem)

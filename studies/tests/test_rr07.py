@@ -16,7 +16,7 @@ from studies.rr07.sets import SETS
 from studies.rr07.table_1 import TABLE_1
 from studies.worker import measure
 
-ROWS = {own.data: own.n_train for own in SETS.values()}
+ROWS = {data_set.data: data_set.n_train for data_set in SETS.values()}
 
 
 def record(job, *, error=0.1, seconds=2.0, task="binary", **facts):
@@ -39,14 +39,14 @@ def record(job, *, error=0.1, seconds=2.0, task="binary", **facts):
 
 @pytest.mark.data
 def test_sets_have_as_many_rows_as_they_say(data_folder):
-    for own in SETS.values():
-        assert len(load(own.data, folder=data_folder).y_train) == own.n_train
+    for data_set in SETS.values():
+        assert len(load(data_set.data, folder=data_folder).y_train) == data_set.n_train
 
 
 def test_sizes_are_the_papers():
     columns = {"cpu": 600, "adult": 1000, "forest": 10_000, "kdd99": 100}
     grids = {"cpu": 350, "adult": 30, "forest": 50, "kdd99": 10}
-    keys = {own.data: key for key, own in SETS.items()}
+    keys = {data_set.data: key for key, data_set in SETS.items()}
     for job in TABLE_1.jobs():
         sizes = {"fourier": columns, "binning": grids}.get(job.method)
         assert sizes is None or job.options["size"] == sizes[keys[job.data]]

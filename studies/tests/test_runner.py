@@ -76,45 +76,45 @@ def test_each_study_fits_its_share_of_the_budget(shapes, budget):
         study(f"figure-{k}", n, seconds, minutes=minutes)
         for k, (n, seconds, minutes) in enumerate(shapes)
     ]
-    found = plan(studies, set(), budget)
+    todo = plan(studies, set(), budget)
     share = min(1.0, budget / sum(60.0 * one.minutes for one in studies))
     for one in studies:
-        within = [job for job in found.jobs if job.study == one.key]
+        within = [job for job in todo.jobs if job.study == one.key]
         assert within == one.jobs()[: len(within)]
         spent = sum(job.seconds for job in within)
         assert spent <= 60.0 * one.minutes * share * (1 + 1e-12)
         for job in one.jobs()[len(within) :]:
             assert spent + job.seconds > 60.0 * one.minutes * share * (1 - 1e-12)
-    assert len(found.jobs) + len(found.beyond) == sum(len(one.jobs()) for one in studies)
-    assert found.seconds <= budget * (1 + 1e-12)
+    assert len(todo.jobs) + len(todo.beyond) == sum(len(one.jobs()) for one in studies)
+    assert todo.seconds <= budget * (1 + 1e-12)
 
 
 def test_without_a_budget_every_job_is_run():
-    found = plan([study(minutes=0.1)], set(), float("inf"))
-    assert (keys(found.jobs), found.beyond) == (keys(study().jobs()), [])
+    todo = plan([study(minutes=0.1)], set(), float("inf"))
+    assert (keys(todo.jobs), todo.beyond) == (keys(study().jobs()), [])
     assert plan([], set(), 1.0).jobs == []
 
 
 def test_a_continued_run_measures_the_same_jobs():
     whole = keys(plan([study()], set(), budget=20.0).jobs)
     known = set(whole[:1])
-    found = plan([study()], known, budget=20.0)
-    assert (keys(found.jobs), found.n_settled) == (whole[1:], 1)
+    todo = plan([study()], known, budget=20.0)
+    assert (keys(todo.jobs), todo.n_settled) == (whole[1:], 1)
 
 
 def test_what_has_no_data_costs_nothing():
     studies = [study("figure-1"), study("figure-2", n_jobs=2, data="lost")]
-    found = plan(studies, set(), 60.0, absent=lambda name: name == "lost")
-    assert (len(found.jobs), found.beyond) == (4, [])
-    assert keys(found.absent["lost"]) == keys(studies[1].jobs())
+    todo = plan(studies, set(), 60.0, absent=lambda name: name == "lost")
+    assert (len(todo.jobs), todo.beyond) == (4, [])
+    assert keys(todo.absent["lost"]) == keys(studies[1].jobs())
 
 
 def test_studies_take_turns():
     long, short = study("figure-1", 8).jobs(), study("figure-2", 2).jobs()
-    found = interleave([long, short])
-    assert sorted(keys(found)) == sorted(keys(long) + keys(short))
-    assert [job for job in found if job in long] == long
-    assert [found.index(job) for job in short] == [2, 7]
+    merged = interleave([long, short])
+    assert sorted(keys(merged)) == sorted(keys(long) + keys(short))
+    assert [job for job in merged if job in long] == long
+    assert [merged.index(job) for job in short] == [2, 7]
     assert interleave([long, long]) == long
     assert interleave([[], []]) == []
 

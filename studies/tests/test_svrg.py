@@ -343,14 +343,14 @@ def matrices(n_jobs: int | None) -> dict[str, FeatureMatrix]:
 def test_threads_and_repetition_change_no_bit() -> None:
     for kind in ["binned", "dense", "hybrid"]:
         targets = np.random.default_rng(7).normal(size=700)
-        found = [
+        solutions = [
             SVRG(64, tol=1e-4, max_iter=20)
             .solve(Problem(matrices(n_jobs)[kind], targets, L2(0.01)))
             .weights
             for n_jobs in (1, 2, 1)
         ]
-        np.testing.assert_array_equal(found[0], found[1])
-        np.testing.assert_array_equal(found[0], found[2])
+        np.testing.assert_array_equal(solutions[0], solutions[1])
+        np.testing.assert_array_equal(solutions[0], solutions[2])
 
 
 def test_seeds_differ() -> None:

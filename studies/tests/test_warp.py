@@ -66,9 +66,9 @@ def test_against_the_twin(seed: int, shape: Any, n_knots: Any, size: float) -> N
     shift, knots = size * rng.normal(size=2), size * rng.normal(size=(2, *n_knots))
     down, across = rng.normal(size=(shape[0], n_knots[0])), rng.normal(size=(n_knots[1], shape[1]))
     turn = (float(np.cos(angle)), float(np.sin(angle)))
-    found = warped(image, turn, tuple(shift), knots[None], down, across)
+    result = warped(image, turn, tuple(shift), knots[None], down, across)
     expected = twin(image, angle, shift, knots, down, across)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(result, expected, atol=1e-6)
 
 
 def test_nothing_done_is_the_image() -> None:
@@ -112,10 +112,10 @@ def test_a_knot_moves_where_its_weight_is() -> None:
     image = random_image(4, 6)
     down = np.array([[1.0], [1.0], [0.0], [0.0]])
     knots = np.array([[[[0.0]], [[1.0]]]])
-    found = warped(image, knots=knots, down=down, across=np.ones((1, 6)))
+    result = warped(image, knots=knots, down=down, across=np.ones((1, 6)))
     expected = image / 255.0
     expected[:2] = np.pad(expected[:2, 1:], ((0, 0), (0, 1)))
-    np.testing.assert_allclose(found, expected, atol=1e-7)
+    np.testing.assert_allclose(result, expected, atol=1e-7)
 
 
 def test_images_are_chosen_and_stay_apart() -> None:

@@ -90,8 +90,8 @@ def test_rows_are_split_anew():
 def test_sparse_rows_are_split_anew(monkeypatch, digits):
     parts = {"X_train": csr_array(digits.X_train), "X_test": csr_array(digits.X_test)}
     monkeypatch.setitem(BUILT_IN, "sparse", lambda: replace(digits, **parts))
-    found = load_rows("sparse", split=2)
-    np.testing.assert_array_equal(found.X_test.toarray(), load_rows("digits", split=2).X_test)
+    data = load_rows("sparse", split=2)
+    np.testing.assert_array_equal(data.X_test.toarray(), load_rows("digits", split=2).X_test)
 
 
 def test_rows_of_a_folder(tmp_path):
@@ -109,21 +109,21 @@ def test_record_of_a_fit():
     values, counts = np.unique(data.y_train, return_counts=True)
     wrong = float(np.mean(data.y_test != values[np.argmax(counts)]))
     asked = replace(job("constant"), n_train=600, n_test=100, seed=1)
-    (found,) = measure(asked, modules=FAKE)
-    assert found["scores"] == {"test_error": wrong}
-    assert (found["task"], found["rows"], found["inputs"]) == ("multiclass", [600, 100], 64)
-    assert found["facts"]["rows"] == 600
-    assert set(found["seconds"]) == {"total", "predict"}
-    assert 0 <= found["seconds"]["total"] < 1
+    (record,) = measure(asked, modules=FAKE)
+    assert record["scores"] == {"test_error": wrong}
+    assert (record["task"], record["rows"], record["inputs"]) == ("multiclass", [600, 100], 64)
+    assert record["facts"]["rows"] == 600
+    assert set(record["seconds"]) == {"total", "predict"}
+    assert 0 <= record["seconds"]["total"] < 1
 
 
 def test_course_of_training():
-    found = measured("sleeping", n_snapshots=3, seconds=0.02)
-    assert [one["facts"]["step"] for one in found] == [0, 1, 2]
-    totals = [one["seconds"]["total"] for one in found]
+    records = measured("sleeping", n_snapshots=3, seconds=0.02)
+    assert [one["facts"]["step"] for one in records] == [0, 1, 2]
+    totals = [one["seconds"]["total"] for one in records]
     np.testing.assert_array_less([0.02, 0.04, 0.06], totals)
-    assert totals[2] - found[2]["seconds"]["sleep"] < 0.02
-    assert found[2]["seconds"]["sleep"] >= 0.06
+    assert totals[2] - records[2]["seconds"]["sleep"] < 0.02
+    assert records[2]["seconds"]["sleep"] >= 0.06
 
 
 @pytest.mark.slow
@@ -136,13 +136,13 @@ def test_scoring_is_not_training():
 @pytest.mark.slow
 @pytest.mark.parametrize("megabytes", [40, 120])
 def test_memory_is_that_of_training(megabytes):
-    (found,) = measured("allocating", megabytes=megabytes)
-    np.testing.assert_allclose(found["memory"], megabytes * MEGABYTE, rtol=0.2)
+    (record,) = measured("allocating", megabytes=megabytes)
+    np.testing.assert_allclose(record["memory"], megabytes * MEGABYTE, rtol=0.2)
 
 
 def test_faults_of_trainers():
-    for method, said in [("failing", "not finite"), ("no such", "no method 'no such'")]:
-        with pytest.raises(ValueError, match=said):
+    for method, message in [("failing", "not finite"), ("no such", "no method 'no such'")]:
+        with pytest.raises(ValueError, match=message):
             measured(method)
 
 
@@ -152,37 +152,37 @@ def test_faults_of_trainers():
 @pytest.mark.slow
 def test_worker_process(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
-    (found,) = run_job(job("constant"), modules=("fake_trainers",))
-    assert found["status"] == "done", found["reason"]
-    assert 0.8 < found["scores"]["test_error"] < 1.0
-    threads = found["facts"]["threads"], found["facts"]["peers"], found["machine"]["cores"]
+    (record,) = run_job(job("constant"), modules=("fake_trainers",))
+    assert record["status"] == "done", record["reason"]
+    assert 0.8 < record["scores"]["test_error"] < 1.0
+    threads = record["facts"]["threads"], record["facts"]["peers"], record["machine"]["cores"]
     assert threads == (available_cpus(), str(available_cpus()), available_cpus())
-    assert found["facts"]["some"] == 0.5
-    assert found["wall"] > found["seconds"]["total"] + found["rehearsal"]
-    assert found["others"] >= 0.0 or not Path("/proc/stat").exists()
-    assert found["versions"]["numpy"] == np.__version__
+    assert record["facts"]["some"] == 0.5
+    assert record["wall"] > record["seconds"]["total"] + record["rehearsal"]
+    assert record["others"] >= 0.0 or not Path("/proc/stat").exists()
+    assert record["versions"]["numpy"] == np.__version__
 
 
 @pytest.mark.slow
 def test_too_long_a_run_keeps_its_snapshots(worker):
     worker("""print('{"snapshot": 0, "status": "done"}', flush=True)\ntime.sleep(60)""")
     started = time.perf_counter()
-    found = run_job(job("any"), limit=2.0)
+    records = run_job(job("any"), limit=2.0)
     assert time.perf_counter() - started < 10
-    assert [one["status"] for one in found] == ["done", "over time"]
-    assert found[1]["snapshot"] == 1
-    assert found[1]["reason"] == "ended after 2 s"
+    assert [one["status"] for one in records] == ["done", "over time"]
+    assert records[1]["snapshot"] == 1
+    assert records[1]["reason"] == "ended after 2 s"
 
 
 def test_processes_that_die(worker):
-    for code, said in [
+    for code, message in [
         ("sys.exit('no room left')", "exit code 1: no room left"),
         ("os.kill(os.getpid(), 9)", "signal 9"),
     ]:
         worker(code)
-        (found,) = run_job(job("any"))
-        assert found["status"] == "failed"
-        assert said in found["reason"]
+        (record,) = run_job(job("any"))
+        assert record["status"] == "failed"
+        assert message in record["reason"]
 
 
 def test_limits():
@@ -192,7 +192,7 @@ def test_limits():
 
 @pytest.mark.slow
 def test_worker_processes_that_fail(monkeypatch):
-    for method, statuses, said in [
+    for method, statuses, message in [
         ("failing", ["done", "failed"], "ValueError: weights are not finite"),
         ("needing", ["unavailable"], "pip install something"),
         ("dying", ["done", "failed"], "exit code 3"),
@@ -200,21 +200,21 @@ def test_worker_processes_that_fail(monkeypatch):
         ("unheard of", ["failed"], "no method"),
     ]:
         monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
-        found = run_job(job(method), modules=("fake_trainers",))
-        assert [one["status"] for one in found] == statuses
-        assert [one["snapshot"] for one in found] == list(range(len(found)))
-        assert said in found[-1]["reason"]
+        records = run_job(job(method), modules=("fake_trainers",))
+        assert [one["status"] for one in records] == statuses
+        assert [one["snapshot"] for one in records] == list(range(len(records)))
+        assert message in records[-1]["reason"]
 
 
 @pytest.mark.slow
 def test_worker_process_that_sleeps_too_long(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
-    found = run_job(
+    records = run_job(
         job("sleeping", n_snapshots=100, seconds=1.0), modules=("fake_trainers",), limit=25.0
     )
-    assert {one["status"] for one in found[:-1]} == {"done"}
-    assert found[-1]["status"] == "over time"
-    assert len(found) > 3
+    assert {one["status"] for one in records[:-1]} == {"done"}
+    assert records[-1]["status"] == "over time"
+    assert len(records) > 3
 
 
 @pytest.mark.slow
