@@ -54,7 +54,7 @@ class OneVersusOne(DoublyStochasticClassifier):
 
     def _learn_targets(self, summary: Summary, classes: ArrayLike | None) -> LearnedTargets:
         learned = super()._learn_targets(summary, classes)
-        return replace(learned, encoder=PairEncoder(learned.attributes["classes_"]))
+        return replace(learned, encoder=PairEncoder(np.asarray(learned.attributes["classes_"])))
 
     def _error(self, responses: FloatArray, targets: FloatArray) -> float:
         winners = self._encoder.winners
