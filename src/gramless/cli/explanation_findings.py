@@ -49,11 +49,13 @@ _N_SHUFFLES = 3  # shuffles per column; all columns use the same permutations
 # Maximum and minimum number of rows to shuffle. Between the two, the number of rows is limited by
 # this number of cells.
 _MAX_ROWS, _MIN_ROWS, _MAX_CELLS = 2000, 250, 200_000
-# Samples of rows for the dependences, for the interactions and for the coverage.
+# Samples of rows for the dependences, for the interactions and for the coverage. The second is also
+# the maximum for the attributions.
 _DEPENDENCE_ROWS, _PAIR_ROWS, _COVERAGE_ROWS = 500, 200, 5000
 _MAX_PAIRED_INPUTS, _MAX_PAIRS = 5, 3
 _MIN_INTERACTION = 0.003  # share of the variance of the predictions; weaker pairs are not shown
-# Columns and cells that attributions are computed for; their cost grows with both.
+# Maximum number of columns and minimum number of rows for attributions. Between this and
+# _PAIR_ROWS, the number of rows is limited by this number of cells.
 _MAX_ATTRIBUTED, _MIN_ATTRIBUTED_ROWS, _MAX_ATTRIBUTED_CELLS = 256, 30, 4000
 _COVERAGES = 0.5, 0.8, 0.9, 0.95
 
@@ -94,11 +96,13 @@ class Findings:
     """The results that the report page shows.
 
     ``places`` has the files ``model`` and ``data`` and the name of the ``target``. ``metrics`` are
-    those of ``gramless evaluate``, with ``rows``. ``y`` and ``predicted`` are arguments of
-    ``measure.losses``; ``scores`` has the metrics of the model and of simple predictions by name.
-    ``coverage`` lists nominal coverage, observed coverage and mean width of prediction intervals.
-    ``relevance`` is the largest among the inputs of a column. ``dependence`` has means of the
-    ``response`` for each of the ``outputs``; their name is empty if there is only one.
+    those of ``gramless evaluate``, with ``rows``. ``y`` are the targets as ``measure`` encodes
+    them, and ``predicted`` its predictions: the arguments of ``measure.losses``. ``names`` are
+    those of the columns of the table. ``response`` is the name of the quantity that is explained,
+    such as a probability. ``scores`` has the metrics of the model and of simple predictions by
+    name. ``coverage`` lists nominal coverage, observed coverage and mean width of prediction
+    intervals. ``relevance`` is the largest among the inputs of a column. ``dependence`` has means
+    of the ``response`` for each of the ``outputs``; their name is empty if there is only one.
     ``attributions`` has those of a sample, followed by those of ``rows``; it is None for tables
     with very many columns.
     """
@@ -126,6 +130,10 @@ class Findings:
 
 
 def explain_model(model: Model, X: Rows, y: AnyArray, places: dict[str, Any]) -> Findings:
+    """Analyse a model on rows with known targets.
+
+    Raises InputError if the model predicts several targets, or if a target is invalid.
+    """
     _check_single_target(model)
     measure, inputs = measure_of(model), input_columns(model)
     truth, predicted, names = measure.targets(y), measure.predict(X), list(inputs)
@@ -148,26 +156,26 @@ def explain_model(model: Model, X: Rows, y: AnyArray, places: dict[str, Any]) ->
     values = {names[j]: column_values(X, j)[0] for j in map(int, shuffled.columns)}
     shown = _select_rows(model, losses, predicted, y, values)
     return Findings(
-        model,
-        places,
-        _group_trials(model),
-        _compute_metrics(model, X, y, truth, predicted),
-        measure,
-        truth,
-        predicted,
-        _score_predictions(model, measure, X, truth, predicted),
-        _measure_coverage(model, X, y),
-        names,
-        relevance,
-        use,
-        shuffled,
-        response_name,
-        outputs,
-        [effect for effect in dependence if len(effect.values) > 1],
-        _find_interactions(response, X_dependence, names, varied[:_MAX_PAIRED_INPUTS]),
-        find_worst_groups(losses, values),
-        shown,
-        _compute_attributions(model, X, [row.number for row in shown]),
+        model=model,
+        places=places,
+        stages=_group_trials(model),
+        metrics=_compute_metrics(model, X, y, truth, predicted),
+        measure=measure,
+        y=truth,
+        predicted=predicted,
+        scores=_score_predictions(model, measure, X, truth, predicted),
+        coverage=_measure_coverage(model, X, y),
+        names=names,
+        relevance=relevance,
+        use=use,
+        shuffled=shuffled,
+        response=response_name,
+        outputs=outputs,
+        dependence=[effect for effect in dependence if len(effect.values) > 1],
+        pairs=_find_interactions(response, X_dependence, names, varied[:_MAX_PAIRED_INPUTS]),
+        groups=find_worst_groups(losses, values),
+        rows=shown,
+        attributions=_compute_attributions(model, X, [row.number for row in shown]),
     )
 
 
@@ -345,12 +353,12 @@ def _select_rows(
     for row, kind in kinds.items():
         value, output = predicted[row], 0
         if isinstance(model, KernelClassifier):
-            best = int(value if value.ndim == 0 else value.argmax())
-            true, text = str(y[row]), str(model.classes_[best])
+            class_index = int(value if value.ndim == 0 else value.argmax())
+            true, text = str(y[row]), str(model.classes_[class_index])
             if value.ndim > 0:
-                text += f" ({value[best]:.0%})"
+                text += f" ({value[class_index]:.0%})"
             # Two classes have one raw prediction, others one for each class.
-            output = 0 if has_one_output else best
+            output = 0 if has_one_output else class_index
         else:
             true = readable(float(y[row]))
             # Several quantiles are shown as a range, and explained by the middle one.

@@ -93,12 +93,13 @@ def run_of(model: StreamedMachine) -> dict[str, Json]:
     of the saved function: the best one, or the last one if the model has no patience.
     ``held_back_loss`` and ``held_back_error`` are from the evaluation of that function on
     validation rows. The error is the share of wrong classes, or the root mean squared error in
-    standard deviations of the target.
+    standard deviations of the target. ``bandwidth`` is the text that says how it was chosen.
     """
     evaluations, history, strategy = model.evaluations_, model.history_, model.strategy
     keeps_best, shown = model.patience is not None, None
     if evaluations:
         shown = int(np.argmin(evaluations["loss"])) if keeps_best else -1
+    # Each frequency has a cosine and a sine.
     n_kept_blocks = len(model.weights_) // (2 * model.block_size_)
     projection = model.preparation_.projection
     if not isinstance(strategy, str):
@@ -153,6 +154,7 @@ def run_lines(model: StreamedMachine, document: dict[str, object]) -> dict[str, 
 
 
 def error_of(model: StreamedMachine, error: float) -> str:
+    """Return a validation error of the model in words."""
     unit = "standard deviations of the target"
     return f"{error:.2%} wrong" if is_classifier(model) else f"RMSE {short_number(error)} {unit}"
 

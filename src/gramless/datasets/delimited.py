@@ -138,7 +138,9 @@ def delimited_pieces(
 ) -> Pieces:
     """Open delimited text.
 
-    At most 200 first rows determine which columns are text, in addition to ``categorical``.
+    At most 200 first rows determine which columns are text, in addition to ``categorical``. The
+    parameters and errors are those of :func:`read_csv`. Reading the pieces raises DataFileError if
+    later rows are invalid.
     """
     rows = _detect_layout(path, delimiter, header, limits)
     n_columns, start = len(rows.names), rows.head()
@@ -153,6 +155,7 @@ def delimited_pieces(
 
 
 def _find_columns(rows: DelimitedRows, categorical: Sequence[str]) -> set[int]:
+    """Return the positions of columns; raise InputError if the file lacks one of them."""
     if absent := [name for name in categorical if name not in rows.names]:
         names = ", ".join(rows.names[:20])
         raise InputError(
@@ -170,6 +173,9 @@ class DelimitedRows:
 
     polars parses blocks in which every line is a complete row and quotes enclose whole cells. The
     csv module parses other blocks, because it allows more and locates errors.
+
+    ``skip_lines`` lines precede the data. Lines that start with ``comment``, after any blanks, are
+    not rows. ``nameless`` has those of the ``names`` that are not in the file.
     """
 
     path: Path
@@ -226,6 +232,8 @@ class DelimitedRows:
         import polars as pl
 
         n_columns = len(self.names)
+        # polars takes only delimiters of one byte, does not merge runs of blanks, and drops a byte
+        # order mark.
         if (
             not 1 < n_columns <= _MAX_POLARS_COLUMNS
             or self.delimiter == " "
@@ -261,7 +269,11 @@ class DelimitedRows:
     def _parse_with_csv(
         self, text: str, n_before: int, is_last: bool
     ) -> tuple[list[list[str]], int]:
-        """Return the complete rows of a text and their number of lines."""
+        """Return the complete rows of a text and their number of lines.
+
+        Raises DataFileError for ragged rows and invalid quotes. A quote that is still open at the
+        end is invalid only if ``is_last``, because the next block may close it.
+        """
         reader = self._split(cut_lines(text))
         rows, n_read = [], 0
         try:
@@ -445,6 +457,7 @@ def _drop_columns_without_data(rows: DelimitedRows, columns: dict[str, AnyArray]
         return
     if not (index == np.floor(index)).all() or len(np.unique(index)) < len(index):
         return
+    # The stack level of both warnings is that of the caller of read_table.
     # Distinct whole numbers: 0, 1, 2, ... or 1, 2, 3, ... in any order, or some rows of these.
     if index.min() in (0, 1) and np.ptp(index) == len(index) - 1:
         del columns[first]
@@ -515,6 +528,7 @@ def _detect_layout(
     cells = [row for _, row in sample]
     if not (_has_header(cells) if header is None else header):
         names = tuple(f"x{j + 1}" for j in range(len(cells[0])))
+        # Rows that end with a delimiter have an empty last column, which is left out.
         return DelimitedRows(path, limits, names, delimiter, skip_lines=skip, nameless={names[-1]})
     names = _unique_names(path, cells[0])
     nameless = {name for name, cell in zip(names, cells[0], strict=True) if not cell.strip()}
@@ -530,7 +544,10 @@ def require_polars(path: Path) -> None:
 
 
 def _sample_lines(path: Path, limits: ReadLimits) -> list[str]:
-    """Return the first lines: about 64 KiB, but at least 10, or 2 of very long lines."""
+    """Return the first lines: at most 200, and about 64 KiB.
+
+    At least 10 lines are returned even if they are longer, or at least 2 if they exceed 16 MiB.
+    """
     lines: list[str] = []
     size = n_cells = 0
     for line in iter_lines(path, replace(limits, block_bytes=HEAD_BYTES)):

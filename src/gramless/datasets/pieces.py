@@ -35,7 +35,11 @@ class RowBuffer:
             self.n_rows += len(y)
 
     def take(self, n_rows: int) -> Chunk:
-        """Remove and return the oldest rows; they are copied only if they are in several chunks."""
+        """Remove and return the oldest rows, from 1 to all ``n_rows`` of the buffer.
+
+        A whole chunk is returned as it was added, and a part of a dense chunk as a view. Rows of
+        several chunks and parts of CSR chunks are copied.
+        """
         parts: list[Chunk] = []
         self.n_rows -= n_rows
         while n_rows:
@@ -65,7 +69,7 @@ def regroup(chunks: Iterable[Chunk], n_rows: int) -> Iterator[Chunk]:
 
 
 def join(chunks: list[Chunk]) -> Chunk:
-    """Concatenate chunks; a single chunk is not copied."""
+    """Concatenate at least one chunk; a single chunk is not copied."""
     if len(chunks) == 1:
         return chunks[0]
     rows = [X for X, _ in chunks]

@@ -1,7 +1,7 @@
 """Newton's method with weights on the client, and rows, responses and losses on a cluster.
 
 Up to rounding, steps are those of :class:`~gramless.solvers.newton_cg.NewtonCG` on one machine: the
-same random numbers sample the same rows.
+same random numbers sample the same rows. Only the curvature floor of quantile losses can be larger.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from gramless.solvers.objective import columns
 from gramless.solvers.preconditioners import Inverse, default_sample_size, sampled_row_indices
 from gramless.solvers.vectors import add_times_by_row, matvec, rmatvec
 
-# Attributes that change from step to step, with their names in checkpoints.
+# Attributes that change from step to step; their names are also those in checkpoints.
 _CHANGING = "weights", "penalty_value", "objective", "slow", "products", "penalties"
 _NUMBERS_PER_COUNTER_STEP = 4  # a step of Philox yields four random numbers
 
@@ -44,9 +44,10 @@ _NUMBERS_PER_COUNTER_STEP = 4  # a step of Philox yields four random numbers
 class CurvatureSummary(NamedTuple):
     """Statistics of the sampled rows of a block.
 
-    ``n_curved`` is the number of rows with curvature, ``total`` the sum of their mean curvatures
-    over outputs, and ``bound`` an upper bound of the sum of their largest curvatures. ``places``
-    are the positions of the rows with curvature on one machine, if they are needed.
+    ``n_rows`` is the number of sampled rows, and ``n_curved`` that of the sampled rows with
+    curvature. The mean curvature of a row is the mean over outputs; ``total`` is the sum of these.
+    ``bound`` is an upper bound of the sum of the rows' largest curvatures. ``places`` are the
+    positions of the rows with curvature in a fit on one machine, None if blocks have that order.
     """
 
     n_rows: int
@@ -139,7 +140,8 @@ def curved_part(
         if losses.loss.coupled and not draw.floor.flat.any():
             curvature = sampled.curvature(z[rows])
         part = block if draw.whole else block.take_rows(rows)
-        # No row of softmax curvature exceeds twice its weight.
+        # The first sum bounds the curvatures without mixed derivatives. The second one bounds
+        # those of softmax, which are at most twice the weight of a row.
         curvature_bound = float(curvatures.max(axis=1).sum() + 2.0 * sampled.row_weights.sum())
         return CurvedPart(part, rows, curvatures.mean(axis=1), curvature, curvature_bound)
 
@@ -162,7 +164,8 @@ def sums_of_losses(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return sums over a block's rows, for each output.
 
-    These are the mean losses, ``|gradient * z|``, the curvatures and ``|gradient|``.
+    These are the mean losses, ``|slope * z|``, the curvatures and ``|slope|``, where a slope is the
+    derivative of the mean loss by the response ``z`` of a row.
     """
     losses, z = mean_loss.of(block), responses(block, work, w)
     slopes, curvatures = derivatives(losses, z, work.threads)
@@ -170,7 +173,7 @@ def sums_of_losses(
     return losses.mean(z), *sums
 
 
-# Functions of a block return the block's part of a sum over all rows.
+# Without a docstring, functions of a block return the block's part of a sum over all rows.
 
 
 def gradient(block: RowBlock, work: Workspace, mean_loss: MeanLoss, *, w: ReceivedVector) -> Vector:
@@ -181,6 +184,7 @@ def gradient(block: RowBlock, work: Workspace, mean_loss: MeanLoss, *, w: Receiv
 def summarise_curvature(
     block: RowBlock, work: Workspace, draw: Draw, **at: ReceivedVector
 ) -> CurvatureSummary:
+    """Return statistics of a block's sampled rows; ``at`` has the vectors of `curved_part`."""
     part = curved_part(block, work, draw, **at)
     has_curvature = part.weights != 0
     places = None
@@ -285,8 +289,11 @@ class ClusterNewtonState(NewtonState):
         self.problem, self.loss, self.penalty = problem, loss, problem.penalty
         self.rows, self.draws = problem.rows, 0
         self.mean_loss = MeanLoss(loss, self.rows.total)
+        # On one machine, quantile losses have a smaller one, see SmoothPinball.typical_curvature.
         self.typical_curvature, weights = loss.smoothness, np.zeros_like(problem.rhs)
         if not loss.smoothness < np.inf:
+            # As on one machine: with an unbounded curvature, steps from zero weights could be too
+            # long by any factor.
             constant = loss.link(
                 np.sum(self.rows.map_over_blocks(target_means, self.rows.total), axis=0)
             )
@@ -296,6 +303,7 @@ class ClusterNewtonState(NewtonState):
                 weights[-1] = constant
         self.positions: dict[str, Shared] = {}
         if problem.order is not None:
+            # Floats, because only vectors of floats are sent to workers.
             places = np.empty(len(problem.order))
             places[problem.order] = np.arange(len(places))
             self.positions["positions"] = Shared(places)
@@ -309,6 +317,8 @@ class ClusterNewtonState(NewtonState):
     def take_up(self, numbers: Mapping[str, AnyArray]) -> None:
         """Restore the state of another solver of the same problem."""
         self.weights = numbers["weights"]
+        # The last sample is drawn again, with the number of draws and the penalties that it had.
+        # The penalties after it are restored at the end.
         draws, self.penalties = numbers["before"].tolist()
         self.draws = int(draws)
         self._update_responses()
@@ -349,8 +359,14 @@ class ClusterNewtonState(NewtonState):
         self.uses_all_rows = n_rows <= self.options.all_rows_below
         if alpha > 0 and not self.uses_all_rows:
             factor = self._squared_norm / (self.penalties * alpha)
-        sizes = self.draws, factor, self.uses_all_rows, self.rows.starts
-        self.draw = Draw(self.mean_loss, self.curvature_floor(flat), *sizes)
+        self.draw = Draw(
+            self.mean_loss,
+            self.curvature_floor(flat),
+            number=self.draws,
+            factor=factor,
+            whole=self.uses_all_rows,
+            starts=self.rows.starts,
+        )
         summaries = self._map_over_blocks(summarise_curvature)
         if self.uses_all_rows:
             return summaries
@@ -397,8 +413,9 @@ class ClusterNewtonState(NewtonState):
     ) -> tuple[RowBlock, FloatArray, bool]:
         """Return a sample of rows, their weights, and whether these are all rows.
 
-        ``counts`` are the numbers of rows of the blocks. ``places`` are the positions of the rows
-        on one machine, None for all rows, whose positions are known.
+        ``counts`` are the numbers of rows of the blocks, with ``curved`` only of the rows with
+        curvature. ``places`` are the positions of the counted rows in a fit on one machine; None if
+        these are all rows, or if blocks have that order.
         """
         n_rows = sum(counts)
         n_sampled = default_sample_size(n_rows)
@@ -440,7 +457,7 @@ class ClusterNewtonState(NewtonState):
 
 @dataclass(frozen=True, eq=False)
 class ClusterLine(AnyLine):
-    """The objective along a step, with responses that workers cache."""
+    """The objective along the direction ``d``, with responses that workers cache."""
 
     state: ClusterNewtonState
     d: Shared

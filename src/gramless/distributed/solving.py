@@ -1,4 +1,4 @@
-"""Ridge regression with rows on a cluster and vectors on the client."""
+"""Problems with rows on a cluster and vectors on the client, and ridge regression with them."""
 
 from __future__ import annotations
 
@@ -30,10 +30,12 @@ from gramless.solvers.preconditioners import (
 class ClusterProblem:
     """A problem with an L2 penalty and any loss, with rows on a cluster.
 
-    ``shares`` (n_columns,) are the mean features of all rows, ``rhs`` (n_columns, K) the features
-    times weighted targets. The client scales the bins, which are the first columns, by ``factors``
-    (n_bins,); workers have unscaled bins. ``order`` is the order of the rows in a fit on one
-    machine, which the sample for the preconditioner depends on; None is the order of the blocks.
+    ``shares`` (n_columns,) are the mean features of all rows, which only identify the problem.
+    ``rhs`` (n_columns, K) are the features times weighted targets. ``at_zero`` is the weighted mean
+    of the squared targets, summed over outputs: twice the squared loss at zero weights. The client
+    scales the bins, which are the first columns, by ``factors`` (n_bins,); workers have unscaled
+    bins. ``order`` is the order of the rows in a fit on one machine, which the sample for the
+    preconditioner depends on; None is the order of the blocks.
     """
 
     rows: ClusterRows
@@ -57,7 +59,11 @@ class ClusterProblem:
         *arguments: object,
         **vectors: Shared,
     ) -> FloatArray:
-        """Return sums over the rows of all blocks, for scaled bins."""
+        """Return sums over the rows of all blocks, for scaled bins.
+
+        ``bound`` is an upper bound of the sums for unscaled bins, see
+        :meth:`ClusterRows.sum_over_blocks`.
+        """
         return multiply_first(
             self.rows.sum_over_blocks(function, bound, *arguments, **vectors), self.factors
         )
@@ -75,18 +81,24 @@ class ClusterProblem:
             yield start.tobytes()
 
     def bound(self, w: Vector) -> float:
-        """Return an upper bound of the responses to weights (n_columns, K) times any feature."""
+        """Return an upper bound of ``abs(response * feature)`` over all rows and columns.
+
+        ``w`` are weights (n_columns, K) of scaled bins; the features are those of workers. A
+        product ``Z' C Z w`` is at most this bound times the sum of the curvatures ``C``.
+        """
         layout, largest_norm = self.layout, self.rows.largest_norm
         sizes, largest, n_binned = np.abs(multiply_first(columns(w), self.factors)), 1.0, 0
         bound = np.zeros(sizes.shape[1])
         scales = np.ones(1) if layout.scales is None else layout.scales
         if layout.offsets is not None:
             n_binned = int(layout.offsets[-1])
+            # Bins are the first part of the features. A row is in at most one bin of a grid.
             scale = layout.scale * float(scales[0])
             bound += scale * np.maximum.reduceat(sizes[:n_binned], layout.offsets[:-1]).sum(axis=0)
             largest = max(largest, scale)
         stop = len(sizes) - int(layout.intercept)
         if stop > n_binned:
+            # By the Cauchy-Schwarz inequality.
             norm = largest_norm * float(scales.max())
             bound += norm * np.sqrt(np.square(sizes[n_binned:stop]).sum(axis=0))
             largest = max(largest, norm)
@@ -105,7 +117,11 @@ class ClusterProblem:
     def inverse_of(
         self, block: RowBlock, weights: FloatArray, penalty: Penalty, complete: bool
     ) -> Inverse:
-        """Return the approximate inverse of the Hessian from a sample of rows."""
+        """Return the approximate inverse of the Hessian from a sample of rows.
+
+        ``weights`` are those of the rows in the Hessian. ``complete`` states whether the sample has
+        all rows.
+        """
         matrix = self.scaled(block.matrix(Workspace(self.n_jobs)))
         places, targets = np.arange(block.n_rows), np.zeros(block.n_rows)
         sample = RowSample(SampledRows(), places, matrix, matrix.row_gram(), complete)
@@ -136,6 +152,8 @@ class ClusterSystem:
 
 
 def ridge_solver(problem: ClusterProblem, tol: float, start: Vector | None) -> ConjugateRuns:
+    """Return conjugate gradients for the squared loss, from zero weights if there is no start."""
+
     def product(w: Vector, active: NDArray[np.intp]) -> Vector:
         total = problem.rows.total
         return problem.sum_over_blocks(gram_product, problem.bound(w), total, w=problem.shared(w))

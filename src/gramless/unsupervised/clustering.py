@@ -86,10 +86,10 @@ class BaseClusterings(Stateful):
         seeds = stream(seed, "base clusterings").integers(2**31, size=len(n_clusters))
         centers = np.zeros((int(n_clusters.sum()), coordinates.shape[1]))
 
-        def cluster(size: int, end: int, start: int) -> None:
+        def cluster(size: int, end: int, kmeans_seed: int) -> None:
             rows = unit_rows(coordinates[:, :size])
             kmeans = KMeans(
-                size, n_init=_BASE_STARTS, max_iter=_BASE_ITERATIONS, random_state=start
+                size, n_init=_BASE_STARTS, max_iter=_BASE_ITERATIONS, random_state=kmeans_seed
             )
             # The sums of k-means in threads depend on the order in which threads finish.
             with one_openmp_thread():
@@ -151,10 +151,11 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         Number of starts of k-means on at most 10,000 rows; the best start continues with all rows.
     n_base_clusterings : int or "auto", default="auto"
         Number of k-means clusterings; their consensus defines the clusters. Each has 2 to 6 times
-        as many clusters as requested, but at most the larger of 60 and twice as many. With 0,
-        k-means on the coordinates of the graph defines the clusters; this is also used if the
-        normalised cut of the consensus is larger by more than a tenth. "auto" is 20 for up to 20
-        clusters with neighbours, otherwise 0.
+        as many clusters as requested, but at most the larger of 60 and twice as many, and at most
+        one cluster per five distinct rows unless more are requested. With 0, k-means on the
+        coordinates of the graph defines the clusters; this is also used if the normalised cut of
+        the consensus is larger by more than a tenth. "auto" is 20 for up to 20 clusters with
+        neighbours, otherwise 0.
     regularization : float or "auto", default="auto"
         Added to the degrees, as a multiple of their mean, so that a few isolated rows do not form
         clusters (Qin & Rohe 2013). "auto" is 0 for neighbours and 0.1 for other features.
@@ -171,9 +172,10 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         Number of random rows among which neighbours are searched; equal rows count as one.
     min_correlation : float or "auto", default="auto"
         A numeric input is ignored as noise if neither its values nor their squares have at least
-        this correlation with those of another input, in at most 5,000 random rows, unless its
-        values form two to six groups. At least two numeric inputs are kept, and all inputs if there
-        are more than 1,000. 0 ignores no input. "auto" is four standard errors of a correlation,
+        this correlation with those of another input, in at most 5,000 random rows. Inputs of two
+        values are kept, and inputs of more than ten values if these form two to six groups. All
+        inputs are kept if fewer than two with more than ten values would remain, or if there are
+        more than 1,000. 0 ignores no input. "auto" is four standard errors of a correlation,
         between 0.1 and 0.3, with neighbours, and 0 with other features.
     bandwidth : float, array-like (n_inputs,), "auto", "median" or "neighbors", default="auto"
         Bandwidth of kernel features in units of the scaled inputs. "neighbors" is the median
@@ -269,6 +271,19 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         Returns
         -------
         The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            If rows, weights or parameters are invalid, if there are fewer rows of positive weight
+            than clusters, or if the degree of a row is not positive.
+
+        Warns
+        -----
+        UserWarning
+            If there are fewer distinct rows than clusters.
+        ConvergenceWarning
+            If the singular vectors do not meet ``tol``.
         """
         for name in ("n_init", "n_neighbors", "n_landmarks"):
             check_count(self, name)
@@ -341,6 +356,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         if len(n_base_clusters):
             self._learn_consensus(matrix, row_weights, n_base_clusters, seed)
         if self.base_clusterings_ is None:
+            # Only base clusterings need more coordinates than there are clusters.
             self.singular_values_ = self.singular_values_[:n_clusters]
             self.components_ = self.components_[:n_clusters]
 
@@ -366,6 +382,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
     def _learn_features(self, rows: Rows, seed: int) -> FeatureMatrix:
         is_ignored = self._noise_inputs(rows, seed)
         self.scaler_ = self.scaler_.ignoring(is_ignored)
+        # With scaling "both", the inputs are repeated.
         sources = np.resize(self.inputs_.sources(self.n_features_in_), len(is_ignored))
         self.ignored_columns_: IntArray = np.unique(sources[is_ignored])
         if not self._uses_neighbours(rows.shape[0]):
@@ -439,6 +456,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         return check_count(self, "n_clusters")
 
     def _min_clusters(self) -> int:
+        """Return the requested number of clusters, or 2, the smallest one of "eigengap"."""
         return self._requested_clusters() or 2
 
     def _n_base_clusterings(self, n_clusters: int) -> int:
@@ -586,9 +604,10 @@ def informative_inputs(rows: FloatArray, min_correlation: float) -> BoolArray:
 
     Inputs that distinguish clusters depend on each other. So an input is noise if neither its
     values nor their squares have a correlation of at least ``min_correlation`` with those of
-    another input. Inputs with values in groups are not noise, nor are inputs of one or two
-    values. If fewer than two inputs with more than ten values would be kept, no input is noise.
-    The function takes ``4 * n_rows * n_inputs**2`` operations.
+    another input. Inputs of one or two values are not noise, nor are inputs of more than ten
+    values in groups. Three to ten values would form groups even if they were noise, so inputs of
+    these need the correlation. If fewer than two inputs with more than ten values would be kept, no
+    input is noise. The function takes ``4 * n_rows * n_inputs**2`` operations.
     """
     standard = _standardised(rows)
     n_values = np.array([len(np.unique(values)) for values in standard.T])

@@ -22,7 +22,7 @@ _EXTRA_COLUMNS = 2
 _COLUMN_MULTIPLE = 4  # products are fastest per vector if their number is a multiple of this
 _MAX_BLOCKS = 8  # blocks of a basis before it is restarted from its best vectors
 _KEPT_BLOCKS = 2  # blocks of best vectors kept at a restart
-_NEGLIGIBLE = 1e-13  # directions below this fraction of the block are rounding errors
+_NEGLIGIBLE = 1e-13  # directions below this fraction of the largest eigenvalue are rounding errors
 # Directions that a second orthogonalisation changes by more than this are orthonormalised again.
 _MAX_CORRECTION = 1e-8
 _MIN_VALUE = 1e-10  # singular values below this fraction of the largest count as zero
@@ -40,7 +40,8 @@ class SingularTriplets:
     many rows as columns, else of ``A @ right - left * singular_values``. The other of these two is
     zero up to rounding errors. There are fewer triplets than requested if the rank of the matrix is
     lower. ``converged`` is True if all residuals met the tolerance within ``n_iter`` products with
-    blocks of vectors, or if these vectors span an invariant subspace.
+    blocks of vectors, or if the vectors of all blocks span an invariant subspace. In each column of
+    ``right``, the entry with the largest absolute value is positive.
     """
 
     left: FloatArray
@@ -69,8 +70,8 @@ class SingularTriplets:
         n_components : int
             Number of singular triplets.
         tol : float, default=1e-4
-            Tolerance for the residuals. Singular values are then exact to about ``tol**2``,
-            relative to their gaps.
+            Tolerance for the residuals. The error of a singular value is then about ``tol**2``
+            divided by its gap to the other values, all relative to the largest value.
         max_iter : int, default=200
             Maximum number of products of A and A.T with a block of vectors. A block has
             ``n_components + 2`` vectors or up to 3 more, so that the result has multiple singular
@@ -78,15 +79,20 @@ class SingularTriplets:
         seed : int, default=0
             Seed of the first block.
 
+        Raises
+        ------
+        InputError
+            If ``n_components`` is out of range, or if the vectors take too much memory.
+
         Notes
         -----
-        The method uses the smaller of ``A.T @ A`` and ``A @ A.T``. If ``tol`` is at least 3e-5,
-        products and bases of bins are in single precision; if the resulting vectors do not meet the
-        tolerance, steps in double precision continue from them. Eigenvectors are computed in a
-        basis of eight blocks, which is restarted from the best vectors (Wu & Simon 2000,
-        "Thick-restart Lanczos method", in blocks). Singular values below about 1e-8 of the largest
-        are not exact. Bases and products take ``8 min(n, D) + 3 (n + D)`` numbers times the width
-        of a block.
+        The method uses the smaller of ``A.T @ A`` and ``A @ A.T``. If the features are bins and
+        ``tol`` is at least 3e-5, products and bases are in single precision; if the resulting
+        vectors do not meet the tolerance, steps in double precision continue from them.
+        Eigenvectors are computed in a basis of eight blocks, which is restarted from the best
+        vectors (Wu & Simon 2000, "Thick-restart Lanczos method", in blocks). Singular values below
+        about 1e-8 of the largest are not exact. Bases and products take
+        ``8 min(n, D) + 3 (n + D)`` numbers times the width of a block.
 
         Examples
         --------
@@ -120,8 +126,9 @@ class SingularTriplets:
                     n_iter += basis.extend_until(n_components, tol, max_iter - n_iter)
                     leading = basis.leading(n_components)
                     short, values, long, residuals = _triplets(exact, leading)
-                    is_exact = len(values) == n_components and bool((residuals <= tol).all())
-                    converged = is_exact or (side is exact and basis.is_complete)
+                    is_accurate = len(values) == n_components and bool((residuals <= tol).all())
+                    # A basis in single precision may only seem to be complete.
+                    converged = is_accurate or (side is exact and basis.is_complete)
                     if not converged:
                         block = basis.leading(width)
         left, right = (short, long) if exact.is_wide else (long, short)
@@ -135,7 +142,8 @@ class _Precision:
     """The precision of products with a Gram matrix, relative to its largest eigenvalue.
 
     Directions below ``negligible`` are rounding errors, and residuals have an error of ``error``.
-    ``dtype`` is that of the basis; ``directions`` is the function that orthonormalises a block.
+    ``dtype`` is that of the basis. ``directions(block, min_value, n_jobs)`` orthonormalises a
+    block, as :func:`~gramless.unsupervised.tall_arrays.directions` does.
     """
 
     negligible: float
@@ -149,7 +157,7 @@ _SINGLE = _Precision(1e-6, 2e-6, np.float32, tall.directions_by_gram)
 
 
 class _Side:
-    """Products with a matrix.
+    """Products with a matrix, in the precision of the matrix.
 
     ``to_longer`` maps vectors of the shorter side to the longer side, ``to_shorter`` the reverse.
     """
@@ -212,8 +220,12 @@ class _Basis:
                 return n_added - 1
             self.extend()
             values, rotation = self._eigenvectors(n_components)
+            # The residual of an eigenvector of G, divided by the singular value, is the residual
+            # of the triplet.
             residuals = _relative(self.link @ rotation, values * values[:1])
             errors = self._side.precision.error * values[:1] / np.maximum(values, _TINY)
+            # Residuals are uncertain by these errors, so they must meet the tolerance with this
+            # margin. Residuals below the errors cannot be reduced in this precision.
             if (
                 len(values) == n_components
                 and (residuals <= np.maximum(tol - errors, errors)).all()
@@ -240,7 +252,8 @@ class _Basis:
         """
         n_jobs, vectors, precision = self._side.n_jobs, self.vectors, self._side.precision
         block = block.astype(precision.dtype, copy=False)
-        # Rounding errors are relative to the largest eigenvalue so far.
+        # Rounding errors are relative to the largest eigenvalue so far, which the largest entry of
+        # the projected matrix approximates.
         size = max(float(np.linalg.norm(block)), float(np.abs(self.projected).max(initial=0.0)))
         along = tall.inner(vectors, block, n_jobs)
         tall.subtract_times(block, vectors, along, n_jobs)
