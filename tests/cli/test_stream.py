@@ -436,6 +436,27 @@ def test_fractional_labels_after_integers_are_rejected(tmp_path):
         next(chunks)
 
 
+@pytest.mark.parametrize("label", [1e30, -1e30, 2.0**63])
+def test_labels_beyond_64_bits_after_integers_are_rejected(
+    label, write, shell, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("gramless.cli.stream._N_SAMPLED_LABELS", 8)
+    code = np.arange(N_ROWS) % 2.0
+    code[N_ROWS // 2] = label
+    data = write("a.csv", ("size", "weight"), code=code)
+    text = shell.error("stream", data, tmp_path / "m", *TINY, "--target", "code")
+    assert f"target column 'code' holds {label:g}, which is too large for the" in words(text)
+    assert "--task regression" in text
+
+
+def test_labels_beyond_64_bits_in_the_first_rows_become_text(tmp_path):
+    labels = np.tile([1.0, 1e30], 20)
+    source = ArraySource(np.eye(40), labels, seed=0, n_held_out=5)
+    result, kind, _ = convert_labels(source, "auto", tmp_path)
+    assert kind == "classification"
+    assert set(result.read(0, 35)[1].tolist()) == {"1", str(int(1e30))}
+
+
 def test_labels_are_read_once(tmp_path):
     source = ArraySource(np.eye(50), np.arange(50) / 7.0, seed=0, n_held_out=5)
     assert convert_labels(source, "auto", tmp_path)[2] == "50 distinct numbers in 50 rows"

@@ -270,8 +270,9 @@ def labels_of(y: AnyArray, task: str) -> AnyArray:
         return y.astype(np.int64, copy=False)
     if y.dtype.kind != "f":
         return y
-    is_whole = np.isfinite(y).all() and np.array_equal(y.astype(np.int64), y)
-    return y.astype(np.int64) if is_whole else as_text(y)
+    with np.errstate(invalid="ignore"):  # numbers beyond 64 bits become text
+        integers = y.astype(np.int64)
+    return integers if np.array_equal(integers, y) else as_text(y)
 
 
 def rows_for(model: Predictor, table: Table, target: str | None = None) -> Matrix | Table:

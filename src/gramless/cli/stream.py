@@ -261,7 +261,7 @@ def convert_labels(source: RowSource, task: str, data: Path) -> tuple[RowSource,
     import numpy as np
 
     from gramless.cli.reading import as_text, decide_task, labels_of
-    from gramless.streaming.sources import MappedSource
+    from gramless.streaming.sources import MappedSource, target_name_of
 
     n_rows = min(_N_SAMPLED_LABELS, source.n_rows or _N_SAMPLED_LABELS)
     y = np.concatenate([source.held_out()[1], source.read(0, n_rows)[1]])
@@ -273,19 +273,26 @@ def convert_labels(source: RowSource, task: str, data: Path) -> tuple[RowSource,
         return source, kind, reason
     # One conversion is chosen for all batches, because in some of them all numbers may happen to be
     # whole.
-    convert = _as_integers if labels_of(y, kind).dtype.kind == "i" else as_text
-    return MappedSource(source, convert), kind, reason
+    if labels_of(y, kind).dtype.kind != "i":
+        return MappedSource(source, as_text), kind, reason
+    name = target_name_of(source)
+    column = "the target" if name is None else f"the target column {name!r}"
+    return MappedSource(source, partial(_as_integers, column=column)), kind, reason
 
 
-def _as_integers(y: AnyArray) -> AnyArray:
-    from gramless.cli.reading import labels_of
+def _as_integers(y: AnyArray, column: str) -> AnyArray:
+    import numpy as np
 
-    result = labels_of(y, "classification")
-    if result.dtype.kind != "i":
-        fraction = y[y % 1 != 0][0]
+    with np.errstate(invalid="ignore"):  # numbers beyond 64 bits are reported below
+        result = y.astype(np.int64)
+    changed = y[result != y]
+    if len(changed) > 0:
+        label, problem = changed[0], "which is too large for the label of a class"
+        if label != np.round(label):
+            problem = "but its first values are whole numbers"
         raise InputError(
-            f"the target holds {fraction:g}, but its first values are whole numbers; if it is a "
-            "measurement, use --task regression."
+            f"{column} holds {label:g}, {problem}; if it is a measurement, use --task regression, "
+            "otherwise correct such rows."
         )
     return result
 
