@@ -267,7 +267,7 @@ def test_memory_errors_in_frames_name_the_file(
     def refuse(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("gramless.datasets.frames._Frames._check_text", refuse)
+    monkeypatch.setattr("gramless.datasets.frames._ColumnarFile._decode_text", refuse)
     for read in (read_table, chunks):
         with pytest.raises(DataFileError, match="takes more memory than there is"):
             read(tmp_path / "a.arrow")

@@ -39,7 +39,7 @@ def weighted_quantiles(
     order = np.argsort(columns, axis=0, kind="stable")
     cumulative = np.cumsum(weights[order], axis=0)
     ranks = (cumulative < shares * cumulative[-1]).sum(axis=0)
-    rows = np.take_along_axis(order, np.minimum(ranks, len(columns) - 1)[None], axis=0)
+    rows = np.take_along_axis(order, ranks[None], axis=0)
     return np.take_along_axis(columns, rows, axis=0).reshape(values.shape[1:])
 
 

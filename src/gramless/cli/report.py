@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED, FAILED = 130, 1  # exit codes
 
+# Only developers can act on these.
 _HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ImportWarning)
 
 
@@ -87,7 +88,9 @@ class Report:
     ) -> None:
         """Write columns as CSV to a file, or else to stdout.
 
-        The summary of the result is printed if there is a file, or if ``has_summary``.
+        If there is a file, stdout gets a summary: ``document`` as JSON, or ``lines`` as a table.
+        With ``has_summary`` it gets the summary even without a file, and the columns are not
+        written. JSON without a summary is the document together with the columns.
         """
         if output is not None:
             with open_for_writing(output, f"-o {output}") as file:
@@ -143,8 +146,9 @@ def log_to_stderr(report: Report, verbose: bool = False) -> Iterator[None]:
 def open_report(as_json: bool, debug: bool, verbose: bool = False) -> Iterator[Report]:
     """Yield the report of a command, and handle its warnings and errors.
 
-    Warnings become lines on stderr. An error becomes one line on stderr, after the traceback if
-    ``debug``, and exit code 1; Ctrl-C becomes exit code 130. Errors of typer pass unchanged.
+    Warnings become lines on stderr, except those for developers. An error becomes one line on
+    stderr, after the traceback if ``debug``, and exit code 1. Ctrl-C becomes exit code 130, and a
+    closed pipe exit code 1 without a line. Errors of typer pass unchanged.
     """
     report = Report(as_json)
 
@@ -242,7 +246,10 @@ def titled_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obj
 
 
 def short_text(value: object) -> str:
-    """Return a value as a short line: numbers with four digits, lists with eight items.
+    """Return a value as a short line.
+
+    Floats have four significant digits, integers all their digits, and lists at most eight items
+    after their length.
 
     Examples
     --------

@@ -49,7 +49,8 @@ def read_parquet(path: str | Path, *, limits: ReadLimits | None = None) -> Table
     Raises
     ------
     DataFileError
-        If the file is invalid or exceeds the limits, or for nested and binary columns.
+        If the file is invalid or exceeds the limits, has no rows or no columns, or has nested or
+        binary columns.
     MissingDependencyError
         If neither polars nor pyarrow is installed.
 
@@ -98,9 +99,9 @@ def read_ipc(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
 
 
 def frame_pieces(path: Path, format: str, limits: ReadLimits) -> Pieces:
-    """Open an uncompressed Parquet or Arrow IPC file; ``head`` is its first 200 rows."""
+    """Open an uncompressed Parquet or Arrow IPC file; ``head`` has at most its first 200 rows."""
     check_uncompressed(path)
-    file = _Frames(path, format, path)
+    file = _ColumnarFile(path, format, path)
     file.check_chunks(limits)
     max_rows = limits.rows_of_block(8 * file.n_columns)
     head = _first_table(path, file.tables(min(max_rows, 200), limits))
@@ -109,7 +110,7 @@ def frame_pieces(path: Path, format: str, limits: ReadLimits) -> Pieces:
 
 def _read(path: str | Path, format: str, limits: ReadLimits | None) -> Table:
     where, limits = plain_path(path), limits or ReadLimits()
-    file = _Frames(where, format, read_unpacked(where, limits))
+    file = _ColumnarFile(where, format, read_unpacked(where, limits))
     content = f"a table of {file.n_rows:,} rows and {file.n_columns:,} columns"
     needed = 8 * file.n_rows * file.n_columns
     limits.check_memory(where, content, needed, "Read it by open_chunks.")
@@ -124,7 +125,7 @@ def _first_table(path: Path, tables: Iterator[Table]) -> Table:
     raise DataFileError(f"{path} has no rows or no columns; copy or make it again.")
 
 
-class _Frames:
+class _ColumnarFile:
     """A columnar file, read by pyarrow or polars.
 
     pyarrow holds one compressed row group and one table. polars decodes every row group again for
@@ -210,6 +211,7 @@ class _Frames:
                         columns[name] = np.array([*texts], dtype=object)
                     else:
                         columns[name] = column.values
+                    # The values show the other types.
                     if column.type not in ("number", "text", "category"):
                         types[name] = column.type
                 if columns and len(next(iter(columns.values()))):
@@ -242,10 +244,11 @@ class _Frames:
                 rows = table.slice(start, max_rows)
                 columns = dict(zip(rows.schema.names, rows.columns, strict=True))
                 yield {
-                    name: self._check_text(name, column, limits) for name, column in columns.items()
+                    name: self._decode_text(name, column, limits)
+                    for name, column in columns.items()
                 }
 
-    def _check_text(
+    def _decode_text(
         self, name: str, column: pyarrow.Array | pyarrow.ChunkedArray, limits: ReadLimits
     ) -> pyarrow.Array | pyarrow.ChunkedArray:
         """Return a column, with text that was read as a dictionary as plain text.

@@ -58,7 +58,7 @@ class ReadLimits:
     def check_memory(self, path: Path, what: str, needed: int, remedy: str = "") -> None:
         """Raise DataFileError if ``what`` needs too much memory.
 
-        The message ends with ``remedy``, a sentence.
+        ``remedy``, a sentence, comes before the advice to raise the limit.
         """
         if needed > self.max_memory:
             limit = format_bytes(int(self.max_memory))

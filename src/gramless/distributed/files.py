@@ -16,12 +16,17 @@ from gramless.estimators.base import KernelMachine
 from gramless.estimators.classifier import KernelClassifier
 
 _CONNECT_TIMEOUT = 5  # seconds
-_HEAD_ROWS = 10_000  # rows that decide the task and the types of columns
+# Rows that decide the task and the types of columns. There are fewer if the first partition is
+# shorter, because Dask's head() reads only that one.
+_HEAD_ROWS = 10_000
 
 
 @contextmanager
 def connect_client(address: str) -> Iterator[Client]:
-    """Connect to the scheduler at an address such as ``tcp://10.0.0.1:8786``."""
+    """Connect to the scheduler at an address such as ``tcp://10.0.0.1:8786``.
+
+    Raise ClusterError if none answers.
+    """
     try:
         client = Client(address, timeout=_CONNECT_TIMEOUT)
     except (OSError, ValueError) as error:
@@ -36,7 +41,7 @@ def connect_client(address: str) -> Iterator[Client]:
 def read_frame(path: Path) -> Collection:
     """Return a Dask data frame of a CSV, TSV or Parquet file, which workers read in parts.
 
-    Each worker must find the file at the same path.
+    Each worker must find the file at the same path. Raise InputError for other formats.
     """
     import dask.dataframe as dd
 
@@ -59,6 +64,7 @@ def read_head(frame: Collection) -> dict[str, AnyArray]:
 def as_dask_estimator(
     machine: KernelMachine, client: Client
 ) -> DaskKernelRegressor | DaskKernelClassifier:
+    # The command line makes no other estimators than these two.
     is_classifier = isinstance(machine, KernelClassifier)
     dask_class = DaskKernelClassifier if is_classifier else DaskKernelRegressor
     return dask_class(**machine.get_params(deep=False), client=client)

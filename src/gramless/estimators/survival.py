@@ -41,6 +41,7 @@ def event_times(y: object, owner: str) -> AnyArray:
 
     ``y`` is a structured array with two fields as in scikit-survival, a data frame with two such
     columns, or an array of times if all events were observed. Durations are converted to seconds.
+    Raise InputError unless all times are finite and not negative, and some event was observed.
 
     Examples
     --------
@@ -102,6 +103,7 @@ def _columns(y: Any, owner: str) -> list[AnyArray] | None:
         values = column.values
         if column.type == "boolean":
             check_not_missing(values, owner, f"value of {name!r} in y")
+            # Values can be objects, which depend on the library of the frame; labels do not.
             values = np.array([label == "True" for label in column.category_labels()])
         columns.append(values)
     return columns
@@ -144,15 +146,16 @@ class BaselineHazard(Stateful):
         """
         times, event = y["time"], y["event"]
         w = np.ones(len(y)) if weight is None else weight
-        event_times, index = np.unique(times[event], return_inverse=True)
+        distinct, index = np.unique(times[event], return_inverse=True)
         order = np.argsort(times, kind="stable")
+        # Risks are relative to the largest, so that they cannot overflow.
         largest = float(log_risks.max())
         risks = w[order] * np.exp(log_risks[order] - largest)
         at_risk = np.cumsum(risks[::-1])[::-1]
-        first = np.searchsorted(times[order], event_times)
-        steps = np.bincount(index, w[event], len(event_times)) / at_risk[first]
+        first = np.searchsorted(times[order], distinct)
+        steps = np.bincount(index, w[event], len(distinct)) / at_risk[first]
         with np.errstate(over="ignore"):
-            return cls(event_times, np.cumsum(steps) * np.exp(-largest))
+            return cls(distinct, np.cumsum(steps) * np.exp(-largest))
 
     def at(self, times: FloatArray) -> FloatArray:
         """Return the cumulative hazard at some times."""
@@ -175,7 +178,7 @@ class SurvivalEncoder(TargetEncoder):
         return np.where(y["event"], 1.0 / self.expected(y), 0.0)
 
     def expected(self, y: AnyArray) -> FloatArray:
-        """Return the cumulative hazard at each row's time, which is positive."""
+        """Return the cumulative hazard at each row's time, raised to a positive minimum."""
         return np.maximum(self.hazard.at(y["time"]), _MIN_EXPOSURE * self.hazard.cumulative[-1])
 
     def weigh(self, y: AnyArray, weight: FloatArray | None) -> FloatArray:
@@ -207,6 +210,7 @@ class SurvivalEncoder(TargetEncoder):
 
 
 def _checked_times(y: AnyArray, owner: str) -> AnyArray:
+    # A TargetReader needs a function here, but event_times has done all checks.
     return y
 
 
@@ -220,7 +224,8 @@ class KernelSurvival(KernelMachine):
     is maximised over ``f(x) = w'z(x)``. For a known baseline this is Poisson regression of the
     events, with the cumulative hazard at each row's time as its exposure. Grids are grown, and
     everything that is left on ``"auto"`` is selected, for the baseline of equal risks. Baseline and
-    weights are then fitted alternately until they maximise the partial likelihood.
+    weights are then fitted alternately, at most 30 times, until they maximise the partial
+    likelihood.
 
     Parameters
     ----------
@@ -371,14 +376,14 @@ class KernelSurvival(KernelMachine):
     ) -> SolvedProblem:
         """Fit baseline and weights alternately until the log risks converge."""
         first = selection.encoder
-        assert problem.sample_weight is not None
         assert isinstance(first, SurvivalEncoder)
         y = selection.given.targets[selection.given.used][selection.data.fitted]
         y = y[selection.selected.order]
-        weight = problem.sample_weight / first.expected(y)
+        weight = first.unweigh(y, problem.sample_weight)
         raw, n_events = problem.matrix.matvec(solved.solution.weights), weight[y["event"]].sum()
         n_updates = 0
         for _ in range(_MAX_UPDATES):
+            # Subtracting the mean multiplies all hazards by a constant, which the scale cancels.
             encoder = SurvivalEncoder(BaselineHazard.breslow(y, raw - raw.mean(), weight))
             exposure = weight * encoder.expected(y)
             # The scale keeps the penalty constant relative to the loss of an event.
@@ -404,6 +409,7 @@ class KernelSurvival(KernelMachine):
     def _target_encoder(
         self, y: AnyArray, weight: FloatArray | None, arguments: FitArguments | None
     ) -> SurvivalEncoder:
+        # event_times has checked this before negligible weights were set to 0.
         if not y["event"].any():
             raise InputError("KernelSurvival: no row with an event has a weight above 0.")
         return SurvivalEncoder(BaselineHazard.breslow(y, np.zeros(len(y)), weight))
@@ -424,7 +430,8 @@ def concordance_index(event: BoolArray, time: ArrayLike, risk: ArrayLike) -> flo
 
     This is Harrell's C, as in scikit-survival's ``concordance_index_censored``. A pair is
     comparable if one row has an event before the time of the other row, which may be its time of
-    censoring. Equal risks count half. It takes about 0.1 s for 100,000 rows.
+    censoring, or at the same time as the other row is censored. Equal risks count half. It takes
+    about 0.1 s for 100,000 rows.
 
     Parameters
     ----------
@@ -432,6 +439,11 @@ def concordance_index(event: BoolArray, time: ArrayLike, risk: ArrayLike) -> flo
         Whether the event was observed.
     time, risk : arrays (n,)
         The time of the event or of censoring of each row, and its predicted risk.
+
+    Raises
+    ------
+    InputError
+        If no pair is comparable.
 
     Examples
     --------
@@ -441,10 +453,13 @@ def concordance_index(event: BoolArray, time: ArrayLike, risk: ArrayLike) -> flo
     from gramless.loops.concordance import count_pairs
 
     event, time = np.asarray(event, bool), np.asarray(time, np.float64)
+    # From the latest time to the first. Among equal times, censored rows come before events,
+    # because they are comparable with them.
     order = np.lexsort([event, -time])
     event, time = event[order], time[order]
     values, ranks = np.unique(np.asarray(risk, np.float64)[order], return_inverse=True)
     events = np.flatnonzero(event)
+    # Simultaneous events are not comparable: each is compared with the rows before the first one.
     _, first, group = np.unique(time[event], return_index=True, return_inverse=True)
     counts = np.zeros(3, np.int64)  # comparable, concordant and tied pairs
     tree = np.zeros(len(values) + 1, np.int64)

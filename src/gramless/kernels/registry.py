@@ -35,6 +35,8 @@ _CLASSES: tuple[type[Kernel], ...] = (
     GammaHats,
     Windowed,
 )
+# Kernels that users define are not among these: as_kernel takes them as objects, and from_config
+# looks them up in Kernel itself.
 KERNELS: dict[str, type[Kernel]] = {kernel.name: kernel for kernel in _CLASSES}
 
 _FEATURES: dict[type, str] = {
@@ -53,8 +55,14 @@ def as_kernel(kernel: KernelLike) -> Kernel:
     Parameters
     ----------
     kernel : str, Kernel or callable
-        A name stands for the kernel with default parameters, a callable for a
+        The name of a kernel of gramless stands for it with default parameters, a callable for a
         :class:`~gramless.kernels.Profile`.
+
+    Raises
+    ------
+    KernelError
+        If the name is unknown or that of a kernel without default parameters, or if ``kernel`` is
+        none of these types.
 
     Examples
     --------

@@ -30,6 +30,7 @@ def prior_deviations(counts: FloatArray, power: float) -> FloatArray:
     array([1.8, 1.8, 0.9])
     """
     variances = (counts + _PSEUDO_ROWS) ** -power
+    # Unlike einsum, BLAS rounds sums differently for each number of threads.
     total = np.einsum("b,b->", variances, counts)
     scaled = variances * (counts.sum() / total if total > 0.0 else 1.0)
     return round_factors(np.sqrt(scaled))
@@ -61,6 +62,7 @@ def scaled_by_priors(
     bins = first_part(matrix)
     if power == 0.0 or not isinstance(bins, PlainBins):
         return matrix
+    # The non-zeros of bins are equal to the scale.
     counts = bins.rmatvec(row_counts(data, order)) / bins.scale
     return scale_bins(matrix, prior_deviations(counts, power))
 
@@ -68,11 +70,12 @@ def scaled_by_priors(
 def signs_of_grids(grids: Grids, monotone: IntArray) -> IntArray:
     """Return the sign of monotone weights of each grid over one input, 0 for other grids."""
     divided = np.isfinite(grids.widths)
+    # The columns of grown grids are the values of all inputs, followed by their ranks.
     signs: IntArray = np.tile(monotone, 2)[divided.argmax(axis=1)]
     return np.where(divided.sum(axis=1) == 1, signs, 0)
 
 
 def signed_columns(grids: Grids, monotone: IntArray) -> IntArray:
-    """Return the column that each grid with a sign divides, -1 for others."""
+    """Return the column of ``grids.widths`` that each grid with a sign divides, -1 for others."""
     columns = np.isfinite(grids.widths).argmax(axis=1)
     return np.where(signs_of_grids(grids, monotone) != 0, columns, -1)

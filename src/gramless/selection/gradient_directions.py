@@ -56,6 +56,7 @@ def gradient_directions(
     if n_directions == 0 or len(training) < _MIN_ROWS or task.monotone is not None:
         return None
     n_inputs = task.data.rows.shape[1]
+    # The columns of scaled rows are the values of all inputs, followed by their ranks.
     has_both_units = np.isfinite(scaler.unit).reshape(2, n_inputs).all(axis=0)
     is_divided = np.isfinite(grown.grids.widths).any(axis=0).reshape(2, n_inputs).any(axis=0)
     used: IntArray = np.flatnonzero(
@@ -109,7 +110,10 @@ class _GridModel:
         return cls(scaler, binning, weights[: len(weights) - int(data.intercept)])
 
     def finite_differences(self, rows: FloatArray, j: int) -> FloatArray:
-        """Return the increase of predictions over a unit of input j, (n_rows, K)."""
+        """Return the increase of predictions over a unit of input j, (n_rows, K).
+
+        At the ends of its known range, the input changes by less than a unit.
+        """
         n_inputs, ends, known = rows.shape[1], [], self.scaler.knots[j]
         # Other grids have the same bins at both ends.
         divided = self.binning.divided_inputs

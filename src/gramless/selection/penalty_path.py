@@ -21,8 +21,9 @@ def search_alpha(task: SelectionTask, settings: Hyperparameters, goal: Goal) -> 
 
     A path of at most 20,000 rows and 96 grids (256 with an L1 penalty; of other features as many
     as the search takes) is solved from strong penalties to weak ones, each solution starting from
-    the last, until two scores in a row are worse. Of sparse fits within 1 % of the best
-    score, the sparsest is selected. The penalty is then scaled to all rows and grids.
+    the last, until two scores in a row are worse or the time for it is over. With several splits,
+    only penalties that all of their paths have reached are compared. Of sparse fits within 1 % of
+    the best score, the sparsest is selected. The penalty is then scaled to all rows and grids.
     """
     size = task.feature_map.enough_to_search * (_SPARSE_SHARE if goal.sparse else 1)
     sample = Sample(task, _ROWS, int(size), 0.0)

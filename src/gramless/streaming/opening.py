@@ -48,8 +48,9 @@ def open_stream(
         The column of targets. By default, the column named ``target``, ``label``, ``class`` or
         ``y``, otherwise the last one.
     folder : path-like, optional
-        Folder for the shuffled rows, which later calls reuse. By default, a temporary folder that
-        is removed with the stream. If the process is killed, the next such stream removes it.
+        Folder for the shuffled rows. Later calls with the same file reuse them as they are, and
+        ignore ``random_state`` and ``disk_bytes``. By default, a temporary folder that is removed
+        with the stream. If the process is killed, the next such stream removes it.
     disk_bytes : int, optional
         Limit on the disk space of the shuffled rows, by default nine tenths of the free space.
     random_state : int, RandomState or None, default=0
@@ -66,13 +67,15 @@ def open_stream(
     -------
     RowSource
         A source for ``fit_stream``. A tenth of the rows, at most 4,096, is held out for
-        evaluation. ``names`` are the names of the columns, or None if the file has none.
+        evaluation. ``names`` are the names of the columns, or None if the file has none or all of
+        them are of the form x1, x2, ...
 
     Raises
     ------
     InputError, DataFileError
-        For the reasons of ``open_chunks``; if a row has NaN or an empty label; if the target has
-        more than ``max_labels`` different texts; if the folder holds the rows of another file or
+        For the reasons of ``open_chunks``; if a row has NaN, a number too large for float32 or an
+        empty label; if sparse rows have more than 20,000 columns; if the target has more than
+        ``max_labels`` different texts; if the folder holds the rows of another file or
         cannot be written; or if the shuffled rows need more than ``disk_bytes``, before they are
         written.
 

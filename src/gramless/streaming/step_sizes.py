@@ -1,4 +1,4 @@
-"""Step sizes: their schedule, and the curvature and variance that bound the first step."""
+"""Step sizes: their schedule, the curvature that limits the first one, and block variances."""
 
 from __future__ import annotations
 
@@ -65,13 +65,18 @@ def first_step(
 
 def loss_curvature(loss: Loss, n_outputs: int) -> float:
     """Return the mean curvature of a loss at 0, or 1 if that is 0, as for the hinge loss."""
+    # The targets of one row of each class: 1 for its output, -1 for the others. With one output,
+    # they are 1 and -1.
     targets = np.where(np.eye(max(n_outputs, 2))[:, :n_outputs] > 0, 1.0, -1.0)
     mean = float(loss.curvature(np.zeros_like(targets), targets).mean())
     return mean if mean > 0.0 else 1.0
 
 
 def largest_curvature(kernel: Kernel, rows: FloatArray, centered: bool) -> float:
-    """Return the largest eigenvalue of the kernel's operator on a sample, at bandwidth 1."""
+    """Return the largest eigenvalue of the kernel's operator on a sample, at bandwidth 1.
+
+    With ``centered``, the features have a mean of 0, as in fits with an intercept.
+    """
     gram = kernel.gram(rows)
     if centered:
         gram = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
@@ -87,7 +92,8 @@ def block_variance(
 
     This is ``E_w Var_y [phi_w(x)' phi_w(y) - k(x, y)] / block_size``, averaged over x, at bandwidth
     1. x are the rows of the first half of the sample, y those of the second half, and w are
-    ``n_frequencies`` random frequencies.
+    ``n_frequencies`` random frequencies. The product of features is ``cos(w'(x - y))``. The
+    strategies ``cdsg`` and ``checking`` use the variance in their bound.
     """
     half = len(rows) // 2
     generator = stream(seed, "variance of blocks")

@@ -97,6 +97,8 @@ class ProjectingMachine(TableEstimator, ABC):
         n_rows = rows.shape[0]
         weights = self._relative_weights(sample_weight, n_rows)
         first, group = equal_rows(rows)
+        # Groups have an order of their own, in which a weighted row and its copies give the same
+        # table. Rows are therefore reordered if their weights differ, even if all are distinct.
         if len(first) < n_rows or weights.min() < weights.max():
             sums = np.asarray(np.bincount(group, weights=weights), np.float64)
             rows, weights = take_rows(rows, first), sums
@@ -123,6 +125,7 @@ class ProjectingMachine(TableEstimator, ABC):
 
     @property
     def _kernel_features(self) -> str | SizedMap:
+        # SpectralClustering, whose default is "auto", overrides it.
         return self.features
 
     def _feature_map(self, shape: tuple[int, int], seed: int) -> SizedMap:
@@ -145,9 +148,10 @@ class ProjectingMachine(TableEstimator, ABC):
             else:
                 bandwidth = of_map
         if not isinstance(bandwidth, str):
-            # The inputs of sparse rows are only the columns that have non-zeros.
-            all_inputs = rows.shape[1] if self.inputs_.kept is None else self.n_features_in_
-            bandwidth_vector(bandwidth, all_inputs)
+            # The inputs of sparse rows are only the columns that have non-zeros, but users give one
+            # bandwidth per column. This only raises InputError; of_inputs selects those of inputs.
+            n_bandwidths = rows.shape[1] if self.inputs_.kept is None else self.n_features_in_
+            bandwidth_vector(bandwidth, n_bandwidths)
             return self.inputs_.of_inputs(np.asarray(bandwidth, np.float64))
         sample = scaled_sample(rows, self.scaler_.unit, seed)
         categorical, metric = self.scaler_.categorical_mask, feature_map.metric
@@ -183,7 +187,8 @@ class ProjectingMachine(TableEstimator, ABC):
     ) -> SingularTriplets:
         """Set the components to the leading singular vectors with values above ``min_value``.
 
-        Singular values up to ``min_value`` are rounding errors.
+        Singular values up to ``min_value`` are rounding errors. The returned triplets still
+        contain them.
         """
         triplets = self._triplets(matrix, n_components, seed)
         n_kept = np.count_nonzero(triplets.singular_values > min_value)
@@ -227,7 +232,8 @@ def normalise_by_degree(
     """Return the features with rows multiplied by ``sqrt(weights / degrees)``.
 
     The degree of a row is the weighted sum of its similarities, ``D = Z (Z.T weights)``, plus
-    ``regularization`` times the mean degree. Rows of positive weight must have a positive degree.
+    ``regularization`` times the mean degree. Raise InputError if a row of positive weight has no
+    positive degree.
     """
     degrees, has_weight = matrix.matvec(matrix.rmatvec(weights)), weights > 0
     degrees += regularization * np.average(degrees, weights=weights)

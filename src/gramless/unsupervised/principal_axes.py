@@ -42,8 +42,9 @@ class PrincipalAxes(Stateful):
     def of(cls, sample: Rows, unit: FloatArray, max_axes: int = _MAX_AXES) -> Self:
         """Return the axes of a sample of rows in order of decreasing variance.
 
-        There are at most ``max_axes``, and at most one for 4 rows. Inputs with an infinite ``unit``
-        are left out. There are no axes of fewer than two inputs.
+        There are at most ``max_axes``, and at most one for 4 rows. Axes with less than 1e-4 of the
+        first one's variance and inputs with an infinite ``unit`` are left out. There are no axes of
+        fewer than two inputs.
         """
         n_rows, n_inputs = sample.shape
         used, units = np.flatnonzero(np.isfinite(unit)), np.where(np.isfinite(unit), unit, 1.0)
