@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gramless.inspection.slices import find_worst_groups
+from gramless.inspection.slices import worst_groups
 
 N = 2000
 
@@ -33,7 +33,7 @@ def test_worst_groups_finds_rows_with_larger_losses(columns):
     ]:
         inside = where(columns)
         losses = noise() * np.where(inside, 4.0, 1.0)
-        group = next(one for one in find_worst_groups(losses, columns) if one.words == words)
+        group = next(one for one in worst_groups(losses, columns) if one.words == words)
         cut = np.flatnonzero(inside)
         assert len(np.intersect1d(group.rows, cut)) > 0.9 * max(len(cut), len(group.rows))
         assert group.loss == pytest.approx(4.0, rel=0.25)
@@ -42,29 +42,29 @@ def test_worst_groups_finds_rows_with_larger_losses(columns):
 
 def test_groups_explained_by_a_subgroup_are_omitted(columns):
     losses = noise() * np.where(columns["age"] > 90, 9.0, 1.0)
-    (group,) = find_worst_groups(losses, columns)
+    (group,) = worst_groups(losses, columns)
     assert group.words == "age is above 90"
 
 
 def test_subgroups_are_listed_with_their_group(columns):
     losses = noise() * np.where(columns["pet"] == "dog", 3.0, 1.0)
     losses *= np.where((columns["pet"] == "dog") & (columns["age"] > 76), 4.0, 1.0)
-    results = [group.words for group in find_worst_groups(losses, columns)]
+    results = [group.words for group in worst_groups(losses, columns)]
     assert results == ["age is above 76 and pet is dog", "pet is dog"]
 
 
 def test_groups_are_sorted_by_loss(columns):
     losses = noise() * np.where(columns["pet"] == "dog", 3.0, 1.0)
     losses *= np.where(columns["age"] > 90, 3.0, 1.0)
-    result = find_worst_groups(losses, columns)
+    result = worst_groups(losses, columns)
     assert len(result) >= 2
     assert [one.loss for one in result] == sorted((one.loss for one in result), reverse=True)
-    assert len(find_worst_groups(losses, columns, max_groups=1)) == 1
+    assert len(worst_groups(losses, columns, max_groups=1)) == 1
 
 
 def test_noise_has_hardly_any_groups(columns):
     """Two standard errors in rows of their own leave few of the thousand pairs tried."""
-    results = [group for seed in range(10) for group in find_worst_groups(noise(seed), columns)]
+    results = [group for seed in range(10) for group in worst_groups(noise(seed), columns)]
     assert len(results) <= 3
 
 
@@ -77,4 +77,4 @@ def test_uninformative_tables_have_no_groups():
         (np.arange(5.0), {"x": np.arange(5.0)}),
         (np.arange(1.0), {"x": np.arange(1.0)}),
     ]:
-        assert find_worst_groups(losses, columns) == []
+        assert worst_groups(losses, columns) == []

@@ -61,7 +61,7 @@ def test_trend_replaces_a_gaussian_kernel() -> None:
 
 
 def test_smooth_targets_select_smooth_kernels() -> None:
-    model = KernelRegressor(random_state=0).fit(X[:80], SMOOTH[:80])
+    model = KernelRegressor(random_state=0).fit(X[:120], SMOOTH[:120])
     assert any(isinstance(part, (KernelExpansion, Nystrom)) for part in parts_of(model.features_))
     assert model.score(X[1000:], SMOOTH[1000:]) > 0.75
 

@@ -37,7 +37,7 @@ from gramless.inspection.explanation import (
     shape_of,
     with_column_from,
 )
-from gramless.inspection.slices import WorstGroup, find_worst_groups
+from gramless.inspection.slices import WorstGroup, worst_groups
 from gramless.losses import SmoothPinball
 
 Model: TypeAlias = KernelClassifier | KernelRegressor
@@ -173,7 +173,7 @@ def explain_model(model: Model, X: Rows, y: AnyArray, places: dict[str, Any]) ->
         outputs=outputs,
         dependence=[effect for effect in dependence if len(effect.values) > 1],
         pairs=_find_interactions(response, X_dependence, names, varied[:_MAX_PAIRED_INPUTS]),
-        groups=find_worst_groups(losses, values),
+        groups=worst_groups(losses, values),
         rows=shown,
         attributions=_compute_attributions(model, X, [row.number for row in shown]),
     )

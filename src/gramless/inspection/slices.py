@@ -67,7 +67,7 @@ class WorstGroup:
         return " and ".join([f"{first.column} is {first.words}", *others])
 
 
-def find_worst_groups(
+def worst_groups(
     losses: FloatArray, columns: Mapping[str, AnyArray], *, max_groups: int = 5, seed: int = 0
 ) -> list[WorstGroup]:
     """Return groups of rows with significantly larger losses than other rows.
@@ -103,7 +103,7 @@ def find_worst_groups(
     Examples
     --------
     >>> age = np.random.default_rng(0).uniform(0, 100, 1000)
-    >>> (group,) = find_worst_groups(np.where(age > 90, 4.0, 1.0), {"age": age})
+    >>> (group,) = worst_groups(np.where(age > 90, 4.0, 1.0), {"age": age})
     >>> group.words, group.loss
     ('age is above 90', 4.0)
     """
