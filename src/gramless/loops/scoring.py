@@ -109,15 +109,15 @@ def score_grids(
     """Write the :func:`crossed_gain` of grids ``first:last`` on two parts of the rows.
 
     ``columns`` (n_inputs, n_rows) and ``values`` (n_rows, 4 or 8), padded with zeros, are float32
-    and C-contiguous. ``ends`` (n_inputs, 2) are the least and the largest number of each column.
+    and C-contiguous. ``ends`` (n_inputs, 2) are the smallest and the largest number of each column.
     ``parts`` (2, 2) holds the first and last row of each part. Grid g divides ``sizes[g]`` inputs;
     ``grids`` are their numbers, inverse widths and shifts, each (n_grids, most). If all cells
     between the ends of a grid's columns are at most ``2**bits``, each has an entry, else bins are
-    hashed to ``2**bits`` entries by ``multipliers`` (most,), which are odd. ``slots`` (2, TILE) and
+    hashed to ``2**bits`` entries by the odd ``multipliers`` (most,). ``slots`` (2, TILE) and
     ``strides`` (most,) of uint32 and ``sums`` (2, 2**bits, 4 or 8) of float32 are scratch memory.
     """
     inputs, inverse, shifts = grids
-    most = np.int64(1) << bits
+    max_slots = np.int64(1) << bits
     for c in range(first, last):
         n_slots, begin, shift = np.int64(1), np.uint32(0), np.uint32(0)
         for q in range(sizes[c]):
@@ -127,10 +127,10 @@ def score_grids(
             strides[q] = n_slots
             begin = np.uint32(begin - np.uint32(np.uint32(np.int32(lowest)) * strides[q]))
             n_slots *= 1 + np.int64(highest - lowest)
-            if n_slots > most:
+            if n_slots > max_slots:
                 break
-        if n_slots > most:
-            n_slots, begin, shift = most, np.uint32(0), np.uint32(32 - bits)
+        if n_slots > max_slots:
+            n_slots, begin, shift = max_slots, np.uint32(0), np.uint32(32 - bits)
             for q in range(sizes[c]):
                 strides[q] = multipliers[q]
         grid = inputs[c], inverse[c], shifts[c], strides
@@ -208,9 +208,9 @@ def simplify_grids(
     ``codes`` (n_grids, n_rows) are the 1-based numbers of the ``n_bins`` of each grid, in order of
     first appearance. Grid g divides ``sizes[g]`` inputs; ``grids`` are the columns of ``rows``,
     inverse widths, shifts, limits of cells and multipliers of keys, each (n_grids, most), as
-    ``is_kept`` and ``lost``, which is zero. ``keys`` are (n_grids, most bins). Scratch memory are
-    ``members`` (most bins,) and ``cells`` (most, most bins) of int64, ``hashes`` (most bins,) of
-    uint32, ``sums`` (2, most bins, 4 or 8) and the arrays of :func:`gain_without`.
+    ``is_kept`` and ``lost``, which is zero. ``keys`` are (n_grids, most bins). The scratch
+    memory is ``members`` (most bins,) and ``cells`` (most, most bins) of int64, ``hashes`` (most
+    bins,) of uint32, ``sums`` (2, most bins, 4 or 8) and the arrays of :func:`gain_without`.
     """
     columns, inverse, shifts, limits, key_multipliers = grids
     shift = np.uint32(32 - bits)

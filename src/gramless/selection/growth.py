@@ -637,12 +637,12 @@ class _Growth:
         )
         columns, halves = self.space.columns, self.models.halves
         common = columns, self.ends, packed, halves, n_outputs, proposals.sizes, grids
-        steering = self.multipliers, bits, self.shrinkage
+        settings = self.multipliers, bits, self.shrinkage
 
         def score(first: int, last: int) -> None:
             slots, strides = np.empty((2, TILE), np.uint32), np.empty(MAX_INPUTS, np.uint32)
             sums = np.empty((2, 1 << bits, packed.shape[1]), np.float32)
-            score_grids(*common, *steering, first, last, gains, slots, strides, sums)
+            score_grids(*common, *settings, first, last, gains, slots, strides, sums)
 
         # Tasks are smaller if there are too few proposals for all threads.
         task_grids = -(-len(proposals) // (_TASKS_PER_THREAD * thread_count(self.n_jobs)))
@@ -674,14 +674,14 @@ class _Growth:
         keys = np.empty((len(winners), max_bins), np.int64)
         common = self.space.rows, codes, n_bins, winners.sizes, parameters, self.multipliers
         halves, results = self.models.halves, (gains, is_kept, lost, keys)
-        steering = packed, halves, n_outputs, bits, self.shrinkage, _SIMPLIFICATION_SHARE
+        settings = packed, halves, n_outputs, bits, self.shrinkage, _SIMPLIFICATION_SHARE
 
         def simplify(first: int, last: int) -> None:
             sums = np.empty((2, max_bins, packed.shape[1]), np.float32)
             cells = np.empty((MAX_INPUTS, max_bins), np.int64)
             bins = np.empty(max_bins, np.int64), cells, np.empty(max_bins, np.uint32)
             scratch = *bins, sums, np.empty_like(sums), np.empty(1 << bits, np.int32)
-            simplify_grids(*common, *steering, first, last, *results, *scratch)
+            simplify_grids(*common, *settings, first, last, *results, *scratch)
 
         task_grids = -(-len(winners) // (_TASKS_PER_THREAD * thread_count(self.n_jobs)))
         map_blocks(simplify, row_blocks(len(winners), task_grids), self.n_jobs)

@@ -174,8 +174,8 @@ def _solution(
     factor: FloatArray, targets: FloatArray, intercept: bool
 ) -> tuple[FloatArray, FloatArray]:
     """Return the weights followed by the intercept, and the solution for targets of one."""
-    right = np.column_stack([targets, np.ones(len(targets))])
-    solution, _ = lapack.dpotrs(factor, right, lower=0)
+    rhs = np.column_stack([targets, np.ones(len(targets))])
+    solution, _ = lapack.dpotrs(factor, rhs, lower=0)
     weights, ones = solution[:, :-1], solution[:, -1]
     if not intercept:
         return weights, ones
@@ -249,7 +249,7 @@ class NestedRidge:
 
         with one_blas_thread():
             system = kernel.ridge * _gram(kernel.source, landmarks, n_jobs)
-            right, jitter, first = np.zeros((m, data.n_outputs)), np.full(m, _JITTER * m), 0
+            rhs, jitter, first = np.zeros((m, data.n_outputs)), np.full(m, _JITTER * m), 0
             for part in parts:
                 here, first = slice(first, first + len(part)), first + len(part)
                 # One pass over kernel values and targets gives the matrix and the right-hand sides.
@@ -259,8 +259,8 @@ class NestedRidge:
                 )
                 products = matrix.column_gram(None if weights is None else weights[here])
                 system += products[:m, :m]
-                right += products[:m, m:]
-                solution = np.ascontiguousarray(factorise(system, jitter)(right))
+                rhs += products[:m, m:]
+                solution = np.ascontiguousarray(factorise(system, jitter)(rhs))
                 solutions.append(solution.reshape(-1, *shape))
         return cls(kernel, rows[:m], solutions)
 
@@ -274,7 +274,7 @@ class NestedRidge:
 
 
 def nested_solutions(
-    gram: FloatArray, diagonal: FloatArray, right: FloatArray, sizes: Sequence[int]
+    gram: FloatArray, diagonal: FloatArray, rhs: FloatArray, sizes: Sequence[int]
 ) -> list[FloatArray]:
     """Return the solutions of the systems of the first n rows and columns for several n.
 
@@ -282,8 +282,8 @@ def nested_solutions(
 
     Examples
     --------
-    >>> right = np.array([[2.0], [6.0]])
-    >>> [a.round(6).tolist() for a in nested_solutions(np.eye(2), np.ones(2), right, [1, 2])]
+    >>> rhs = np.array([[2.0], [6.0]])
+    >>> [a.round(6).tolist() for a in nested_solutions(np.eye(2), np.ones(2), rhs, [1, 2])]
     [[[1.0]], [[1.0], [3.0]]]
     """
     single = gram.astype(np.float32)
@@ -291,20 +291,20 @@ def nested_solutions(
     factor, failed_pivot = lapack.spotrf(single.T, lower=0, overwrite_a=1, clean=0)
     solutions = []
     for n in sizes:
-        first, sides = gram[:n, :n], right[:n]
-        solution, residual = np.zeros_like(sides), sides
-        step = np.zeros(right.shape, np.float32)
+        first, first_rhs = gram[:n, :n], rhs[:n]
+        solution, residual = np.zeros_like(first_rhs), first_rhs
+        step = np.zeros(rhs.shape, np.float32)
         for _ in range(0 if failed_pivot else _MAX_REFINEMENTS):
             # Zeros in place of the other rows make the solution that of the first rows and columns.
             step[:n] = residual
             half = blas.strsm(1.0, factor, step, trans_a=1)
             half[n:] = 0.0
             solution += blas.strsm(1.0, factor, half)[:n]
-            residual = sides - first @ solution - diagonal[:n, None] * solution
-            if np.abs(residual).max() <= _TOLERANCE * np.abs(sides).max():
+            residual = first_rhs - first @ solution - diagonal[:n, None] * solution
+            if np.abs(residual).max() <= _TOLERANCE * np.abs(first_rhs).max():
                 break
         else:
-            solution = factorise(first, diagonal[:n])(sides)
+            solution = factorise(first, diagonal[:n])(first_rhs)
         solutions.append(np.ascontiguousarray(solution))
     return solutions
 
