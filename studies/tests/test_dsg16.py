@@ -136,6 +136,19 @@ def test_table_3_takes_runs_at_the_time_at_which_libsvm_has_converged():
     assert rows[DSG] == (DSG, "99.0", "40.7 %", "45.0 %", "45.0 %")
 
 
+def test_table_3_compares_five_races_of_different_seeds():
+    svm, *others = TABLE_3.jobs()
+    races = [job for job in others if job.method == METHOD]
+    assert [job.seed for job in races] == [0, 1, 2, 3, 4]
+    records = records_of(svm, "", [100.0], [0.38])
+    for number, job in enumerate(races):
+        records += records_of(job, DSG, [99.0], [0.5 + 0.01 * number])
+    ours = {one.number.what: one for one in TABLE_3.comparisons(records)}
+    one = ours["CIFAR-10, DSG: training error when LIBSVM has converged"]
+    assert one.measured == pytest.approx((50.0, 51.0, 52.0, 53.0, 54.0))
+    assert one.verdict == "higher"
+
+
 def test_libsvm_has_the_penalty_of_the_runs():
     svm, *others = TABLE_3.jobs()
     assert {job.n_train for job in others} == {svm.n_train} == {None}
