@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol
@@ -98,16 +99,15 @@ def _restore(path: Path, digest: str, state: Resumable) -> tuple[int, list[dict[
         with np.load(path, allow_pickle=False) as file:
             numbers = {name: file[name] for name in file.files}
         header = json.loads(numbers.pop(_HEADER).tobytes())
-        is_same = header[_DIGEST] == digest
-    except (OSError, ValueError, KeyError) as error:
+        if header[_DIGEST] == digest:
+            state.take_up(numbers)
+            return header["n_iter"], header["history"]
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(
             f"checkpoint {path} is not a checkpoint of a distributed fit ({error}); name another "
             f"file, or remove it."
         ) from error
-    if not is_same:
-        raise InputError(
-            f"checkpoint {path} is of a fit to other rows, or with other parameters; name another "
-            f"file, or remove it to start again."
-        )
-    state.take_up(numbers)
-    return header["n_iter"], header["history"]
+    raise InputError(
+        f"checkpoint {path} is of a fit to other rows, or with other parameters; name another "
+        f"file, or remove it to start again."
+    )

@@ -16,7 +16,7 @@ from gramless.base.state import Stateful
 from gramless.losses import Loss, Squared
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.stacked import without_ones
-from gramless.solvers.objective import Callback, Problem, Solution
+from gramless.solvers.objective import Callback, Problem, Solution, columns
 
 # These options must be at least 1; other whole numbers may be 0.
 _SIZE_OPTIONS = "n_rows", "n_simultaneous", "batch_rows", "restart"
@@ -216,11 +216,12 @@ def check_options(options: object) -> None:
             raise InputError(f"{who}: {name} must be a finite number, not negative; got {value!r}.")
 
 
-def check_start(start: Vector, shape: tuple[int, ...], who: str) -> None:
-    if start.shape != shape:
+def check_start(problem: Problem, start: Vector | None, who: str) -> None:
+    n_columns, n_outputs = problem.matrix.shape[1], columns(problem.targets).shape[1]
+    if start is not None and columns(start).shape != (n_columns, n_outputs):
         raise InputError(
-            f"{who}: start must have {shape[0]} rows, and {shape[1]} columns if these are several; "
-            f"got shape {start.shape}."
+            f"{who}: start must have {n_columns} rows, and {n_outputs} columns if these are "
+            f"several; got shape {start.shape}."
         )
 
 
@@ -298,6 +299,7 @@ class IterativeSolver(Solver):
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
     ) -> Solution:
         self.check_problem(problem)
+        check_start(problem, start, type(self).__name__)
         has_callback = callback is not None and not isinstance(callback, Watch)
         state = self.begin(problem, start, has_callback)
         return Iterations(state, problem.weights_shape, self.max_iter).run(callback)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 
 from gramless.matrices.base import Vector
-from gramless.solvers.base import RIDGE, Capabilities, Solver
+from gramless.solvers.base import RIDGE, Capabilities, Solver, check_start
 from gramless.solvers.objective import Callback, Problem, Solution, columns
 
 
@@ -58,6 +58,7 @@ class Gmres(Solver):
         at the end, because SciPy provides iterates only at restarts.
         """
         self.check_problem(problem)
+        check_start(problem, start, "Gmres")
         targets = columns(problem.targets)
         weights = np.zeros((problem.matrix.shape[1], targets.shape[1]))
         if start is not None:

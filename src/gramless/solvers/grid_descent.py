@@ -14,7 +14,7 @@ from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import FloatArray
 from gramless.loops import grid_descent as loops
 from gramless.matrices.base import Vector
-from gramless.solvers.base import Capabilities, IterativeSolver, MatrixNeed, check_start
+from gramless.solvers.base import Capabilities, IterativeSolver, MatrixNeed
 from gramless.solvers.line_search import ROUNDING, Losses, backtrack
 from gramless.solvers.objective import Problem, columns, initial_weights
 from gramless.solvers.vectors import rmatvec
@@ -141,9 +141,7 @@ class _State:
             self._differentiate()
             self.at_zero = np.abs(self.gradient[: self.n_penalised]).max(axis=0, initial=0.0)
         if start is not None:
-            weights = columns(start).astype(float)
-            check_start(weights, (n_columns, n_outputs), "GridDescent")
-            self._set_weights(weights)
+            self._set_weights(columns(start).astype(float))
             self._differentiate()
         self._update_residuals()
         if start is None and self.penalty.l1 > 0.0:

@@ -14,7 +14,7 @@ from gramless.losses import Loss
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.row_products import SingleRowProducts
 from gramless.penalties import L2, Penalty
-from gramless.solvers.base import IterativeSolver, State, check_start
+from gramless.solvers.base import IterativeSolver, State
 from gramless.solvers.cg import (
     ConjugateRuns,
     Curvature,
@@ -158,7 +158,6 @@ class NewtonState(ABC):
         self.products, self.slow = 0, False
         self.scale, self.penalties = np.full(1, np.inf), _ROW_CURVATURE
         first = weights if start is None else columns(start)
-        check_start(first, weights.shape, "NewtonCG")
         self._update_responses()
         self._differentiate()
         self.at_zero = self.gradient
@@ -426,8 +425,6 @@ class _RowNewtonState(_LocalNewtonState):
     ) -> None:
         n_rows, n_outputs = columns(problem.targets).shape
         given = None if start is None or not start.any() else columns(start)
-        if given is not None:
-            check_start(given, (matrix.shape[1], n_outputs), "NewtonCG")
         self._keep_problem(problem, options)
         self.space = RowSpace.from_start(matrix, given, n_outputs)
         first = None if given is None else self.space.multiple(np.ones(n_outputs))
