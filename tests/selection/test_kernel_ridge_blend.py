@@ -1,8 +1,10 @@
-"""Kernel ridge regression added to models of classes: when, with what weights, and afterwards."""
+"""Kernel ridge regression added to other models: when, with what weights, and afterwards."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -11,9 +13,10 @@ from numpy.typing import NDArray
 from gramless import KernelClassifier, KernelRegressor, load, save
 from gramless.features.expansion import KernelExpansion
 from gramless.features.hybrid import parts_of
-from gramless.losses import Logistic, Multinomial
+from gramless.losses import Logistic, Multinomial, Squared
 from gramless.portable import PortableModel
 from gramless.selection.candidates.kernel_ridge_blend import blend_factors
+from gramless.selection.config import EFFORTS
 
 Array = NDArray[np.float64]
 
@@ -29,6 +32,23 @@ def waves(n_rows: int, n_classes: int, seed: int = 0) -> tuple[Array, NDArray[np
 @pytest.fixture(scope="module", params=[2, 4])
 def blended(request: pytest.FixtureRequest) -> KernelClassifier:
     model = KernelClassifier(random_state=0).fit(*waves(1800, request.param))
+    assert isinstance(parts_of(model.features_)[-1], KernelExpansion)
+    return model
+
+
+def numbers(n_rows: int, seed: int = 0) -> tuple[Array, Array]:
+    """Return numbers far from 0 that are the sum of eight oblique waves and noise."""
+    rng = np.random.default_rng(0)
+    directions, phases = rng.normal(size=(6, 8)), rng.uniform(0.0, 6.3, 8)
+    rng = np.random.default_rng(seed + 1)
+    X = rng.normal(size=(n_rows, 6))
+    noise = 0.3 * rng.normal(size=n_rows)
+    return X, 100.0 + np.cos(0.9 * X @ directions + phases).sum(axis=1) + noise
+
+
+@pytest.fixture(scope="module")
+def blended_numbers() -> KernelRegressor:
+    model = KernelRegressor(random_state=0).fit(*numbers(1200))
     assert isinstance(parts_of(model.features_)[-1], KernelExpansion)
     return model
 
@@ -61,6 +81,61 @@ def test_factors_minimise_the_mean_loss() -> None:
         grid = [mean_loss(2.0**k, c) for k in range(-4, 2) for c in np.linspace(0.0, 10.0, 201)]
         assert np.log2(a) % 1.0 == 0.0
         assert mean_loss(a, b) <= min(grid) + 1e-4
+
+
+def test_factors_of_numbers_are_quarters_with_the_sum_1() -> None:
+    rng = np.random.default_rng(0)
+    truth, weights = rng.normal(size=(300, 2)), rng.uniform(0.1, 2.0, 300)
+    first, second = (truth + scale * rng.normal(size=truth.shape) for scale in (0.5, 1.0))
+
+    def mean_loss(a: float) -> float:
+        losses = Squared().by_row(a * first + (1.0 - a) * second, truth)
+        return float(np.average(losses, weights=weights))
+
+    expected = min((0.25, 0.5, 0.75, 1.0), key=mean_loss)
+    assert blend_factors(Squared(), first, second, truth, weights) == (expected, 1.0 - expected)
+    # A second prediction that only shrinks the first one is compared with the shrunk first one.
+    assert blend_factors(Squared(), 2.0 * truth, 0.0 * truth, truth, weights) == (0.5, 0.5)
+
+
+def test_blend_predicts_numbers_better_than_without(blended_numbers: KernelRegressor) -> None:
+    X, y = numbers(3000, seed=7)
+    with mock.patch.dict(EFFORTS, {3: replace(EFFORTS[3], blends=False)}):
+        without = KernelRegressor(random_state=0).fit(*numbers(1200))
+    both, alone = (np.sqrt(np.mean((m.predict(X) - y) ** 2)) for m in (blended_numbers, without))
+    assert both < 0.95 * alone
+    # The rest is the model without the blend, of which the share is a multiple of a quarter.
+    machine = parts_of(blended_numbers.features_)[-1]
+    assert isinstance(machine, KernelExpansion)
+    n = len(machine.landmarks_)
+    added = machine.transform(blended_numbers.scaler_.rows(X)) @ blended_numbers.weights_[-n:]
+    mean = numbers(1200)[1].mean()
+    deviations, rest = (without.predict(X) - mean, blended_numbers.predict(X) - added - mean)
+    share = float(rest @ deviations / (deviations @ deviations))
+    assert share == pytest.approx(round(4.0 * share) / 4.0, abs=1e-3)
+    np.testing.assert_allclose(rest, share * deviations, atol=0.02 * np.std(y))
+    assert np.corrcoef(added, y)[0, 1] > 0.8
+
+
+def test_intervals_of_a_blend_contain_the_targets(blended_numbers: KernelRegressor) -> None:
+    X, y = numbers(3000, seed=7)
+    low, high = blended_numbers.predict_interval(X, coverage=0.9)
+    assert 0.85 < np.mean((low <= y) & (y <= high)) < 0.97
+
+
+def test_files_and_batches_keep_a_blend_of_numbers(
+    blended_numbers: KernelRegressor, tmp_path: Path
+) -> None:
+    X, y = numbers(1500, seed=3)
+    path = tmp_path / "model.gramless"
+    save(blended_numbers, path)
+    model, expected = load(path), blended_numbers.predict(X)
+    np.testing.assert_array_equal(model.predict(X), expected)
+    np.testing.assert_allclose(PortableModel(path).predict(X), expected, atol=1e-6)
+    model.partial_fit(X, y + X[:, 0])  # new rows differ
+    X, y = numbers(1500, seed=9)
+    errors = [np.mean((m.predict(X) - y - X[:, 0]) ** 2) for m in (model, blended_numbers)]
+    assert errors[0] < errors[1]
 
 
 def test_blend_predicts_waves_better_than_its_parts(blended: KernelClassifier) -> None:
@@ -157,7 +232,11 @@ def test_nothing_is_added_where_grids_suffice_or_the_user_chose_otherwise() -> N
         KernelClassifier(effort=1, random_state=0).fit(X, y),
         KernelClassifier(l1_ratio=1, random_state=0).fit(X, y),
         KernelClassifier(alpha=1e-3, random_state=0).fit(X, y),
-        KernelRegressor(random_state=0).fit(X, y + 0.1 * X[:, 0]),
+        KernelRegressor(random_state=0).fit(X, by_axis + 0.1 * X[:, 0]),
+        *(
+            KernelRegressor(random_state=0, **parameters).fit(*numbers(600))
+            for parameters in ({"loss": "huber"}, {"n_posterior": 10}, {"l1_ratio": 1})
+        ),
     ]
     for model in models:
         maps = parts_of(model.features_)

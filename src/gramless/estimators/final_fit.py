@@ -100,9 +100,11 @@ def finish_fit(
     rounded = _rounded_weights(decoded, selection, matrix, keeps_bins, n_jobs)
     feature_map = selected.feature_map
     if selected.added is not None:
-        added, constant = selection.encoder.decode_weights(selected.added.weights)
+        # The intercept is multiplied before it is decoded, which adds the mean of the targets.
+        constant = selected.added.factor * weights[len(decoded) :]
+        added = np.concatenate([selected.added.weights, constant])
+        added, intercept = selection.encoder.decode_weights(added)
         rounded = np.concatenate([selected.added.factor * rounded, added])
-        intercept = selected.added.factor * intercept + constant
         maps = [*parts_of(feature_map), selected.added.expansion]
         feature_map = JoinedMaps.of(maps, [1.0] * len(maps), n_jobs)
     ended, limits = selection.report.ended, list(selected.limits)

@@ -339,7 +339,12 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         # noise: it estimates 0.302 with 80 grids and 0.261 with 640 if the truth is 0.3.
         most_grids = min(config.most_grids, _MAX_GRIDS_WITH_POSTERIOR)
         return replace(
-            config, most_grids=most_grids, ridge_rows=0, dropped_share=0.0, count_power=0.0
+            config,
+            most_grids=most_grids,
+            ridge_rows=0,
+            dropped_share=0.0,
+            count_power=0.0,
+            blends=False,
         )
 
     @overload

@@ -53,7 +53,8 @@ class SearchConfig:
         grids and landmarks, because the overhead of a round would be most of the time. Nearby
         penalties are not tried, because so few rows cannot tell them apart. 0 changes nothing.
     blends : bool
-        Whether kernel ridge regression may be added to a model of classes.
+        Whether kernel ridge regression may be added to a model of classes, or of numbers if the
+        loss is squared.
     """
 
     most_grids: int = 640

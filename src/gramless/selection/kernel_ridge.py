@@ -333,8 +333,15 @@ class GaussianTrials:
     samples: list[_Sample] = field(repr=False)
 
     @classmethod
-    def of(cls, task: SelectionTask, splits: Sequence[Split]) -> GaussianTrials:
-        scalers = map_blocks(task.data.scaler, [(kind,) for kind in _SCALINGS], task.n_jobs)
+    def of(
+        cls,
+        task: SelectionTask,
+        splits: Sequence[Split],
+        scalers: Sequence[Scaler] | None = None,
+    ) -> GaussianTrials:
+        """Try the first bandwidth with ``scalers``; by default those that weigh inputs equally."""
+        if scalers is None:
+            scalers = map_blocks(task.data.scaler, [(kind,) for kind in _SCALINGS], task.n_jobs)
         samples = _samples(task, splits, scalers)
         with one_blas_thread():
             first = [(sample, _FIRST_LENGTH, _FIRST_RIDGE) for sample in samples]

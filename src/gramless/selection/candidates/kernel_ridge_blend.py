@@ -1,4 +1,4 @@
-"""Kernel ridge regression added to the best model of classes, each fitted alone."""
+"""Kernel ridge regression added to the best features, each fitted alone."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from gramless.matrices.base import Vector
 from gramless.selection.budget import Cost
 from gramless.selection.candidate import DENSE_TIME_SHARE, GrownFeatures, Refinement
 from gramless.selection.candidates.kernel_ridge import sampled_trials
+from gramless.selection.candidates.smooth_kernels import weighted_trials
 from gramless.selection.goal import scaled_score
 from gramless.selection.kernel_ridge import BYTES_PER_PAIR, NestedRidge
 from gramless.selection.selected import AddedKernel, SelectedModel
@@ -34,12 +35,14 @@ _BANDWIDTH_FACTOR = 0.7
 # Maximum share of categorical inputs, whose kernel values take long.
 _MAX_CATEGORICAL = 0.5
 # The blend with the first fit must lower the score below the first share, or the second if there
-# are landmarks, and the blend with the next fit below the last.
-_HOPEFUL, _HOPEFUL_LANDMARKS, _PROMISING = 0.998, 0.993, 0.99
+# are landmarks, or the third for numbers, and the blend with the next fit below the last.
+_HOPEFUL, _HOPEFUL_LANDMARKS, _HOPEFUL_NUMBERS, _PROMISING = 0.998, 0.993, 0.97, 0.99
 # Seconds per row and pair of landmarks, and bytes per number of the rows that are scaled.
 _SECONDS_PER_PAIR, _BYTES_PER_CELL = 5e-11, 24
-# Factors of the features. Powers of two keep rounded weights short.
+# Factors of the features for classes and for numbers. They keep rounded weights short. For numbers,
+# the sum of this factor and that of the predictions by kernel ridge regression is 1.
 _FACTORS_OF_FEATURES = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)
+_SHARES_OF_FEATURES = (0.25, 0.5, 0.75, 1.0)
 # Range and tolerance of the factor of the predictions by kernel ridge regression.
 _MAX_FACTOR, _TOLERANCE = 50.0, 0.01
 
@@ -48,18 +51,19 @@ class KernelRidgeBlend(Refinement):
     """Kernel ridge regression, added to the predictions of the best features.
 
     The errors of grids and smooth kernels differ from those of a kernel machine with many
-    landmarks. If its inputs were weighted as the grids weight them, it would predict better alone,
-    but add less.
+    landmarks. For classes, inputs have equal weights: if they were weighted as the grids weight
+    them, the kernel machine would predict better alone, but add less. For numbers it adds more.
     """
 
     name = "the blend with kernel ridge regression"
     time_share = DENSE_TIME_SHARE
 
     def is_wanted(self, task: SelectionTask) -> bool:
-        """Return whether 300 rows or more have classes, and the blend is not ruled out."""
+        """Return whether there are 300 rows or more, and the blend is not ruled out."""
         is_open = task.least_squares is not None and not task.fixed.fixes_model
-        has_rows = task.n_rows >= MIN_ROWS_TO_VALIDATE_ONCE and task.goal.loss.is_of_classes
-        is_wanted = task.config.blends and has_rows and task.monotone is None
+        is_wanted = task.config.blends and task.monotone is None
+        is_wanted &= task.n_rows >= MIN_ROWS_TO_VALIDATE_ONCE
+        is_wanted &= task.goal.loss.is_of_classes or task.goal.loss.name == "squared"
         categorical = task.data.categorical
         is_numeric = categorical is None or categorical.mean() <= _MAX_CATEGORICAL
         return is_open and is_wanted and bool(is_numeric) and not task.validation_has_ended
@@ -74,21 +78,29 @@ class KernelRidgeBlend(Refinement):
 
     def refine(self, task: SelectionTask, best: GrownFeatures) -> BlendedFeatures | None:
         """Blend with a small fit and, if that helps, with one to as many rows as allowed."""
-        kernels, (data, n_jobs) = task.once(sampled_trials), (task.data, task.n_jobs)
+        data, n_jobs, loss = task.data, task.n_jobs, task.goal.loss
         parts, n_landmarks = _rows_and_landmarks(task)
         n_first = min(max(_ROWS_PER_CLASS * data.n_outputs, _MIN_ROWS), _MAX_ROWS)
-        if n_landmarks == 0:
-            share, few_rows = _HOPEFUL, [parts[0][:n_first]]
-            first = NestedRidge.exact(kernels.first, data, few_rows, n_jobs)
+        n_few = max(n_first // 2, _MIN_ROWS)
+        if not loss.is_of_classes:
+            weighted, share = weighted_trials(task, best), _HOPEFUL_NUMBERS
+            if weighted is None:
+                return None
+            kernels = weighted
+            first = NestedRidge.with_landmarks(kernels.best, data, parts[:1], n_few, n_jobs)
+        elif n_landmarks == 0:
+            kernels, share = task.once(sampled_trials), _HOPEFUL
+            first = NestedRidge.exact(kernels.first, data, [parts[0][:n_first]], n_jobs)
         else:
-            share, n_few = _HOPEFUL_LANDMARKS, max(n_first // 2, _MIN_ROWS)
+            kernels, share = task.once(sampled_trials), _HOPEFUL_LANDMARKS
             first = NestedRidge.with_landmarks(kernels.first, data, parts[:1], n_few, n_jobs)
         # A blend must not win by a factor of the features, because calibration also finds that.
-        raw, loss, (_, held_back) = best.result.raw, task.goal.loss, task.split
+        raw, (_, held_back) = best.result.raw, task.split
         targets, weights = data.targets[held_back], data.weights_of(held_back)
-        losses = [loss.by_row(factor * raw, targets) for factor in _FACTORS_OF_FEATURES]
+        factors = _FACTORS_OF_FEATURES if loss.is_of_classes else _SHARES_OF_FEATURES
+        losses = [loss.by_row(factor * raw, targets) for factor in factors]
         lowest = int(np.argmin([np.average(rows, weights=weights) for rows in losses]))
-        score, _ = best.goal.scored(data, _FACTORS_OF_FEATURES[lowest] * raw, held_back)
+        score, _ = best.goal.scored(data, factors[lowest] * raw, held_back)
         if _blended(task, best, first).score >= scaled_score(score, share):
             return None
         kernel = kernels.best
@@ -153,13 +165,17 @@ def blend_factors(
 ) -> tuple[float, float]:
     """Return the factors of two raw predictions whose sum has the lowest mean loss.
 
-    The factor of the first is a power of two.
+    For classes, the factor of the first is a power of two. For numbers, which both predict without
+    bias, the factors are multiples of a quarter, and their sum is 1.
     """
 
     def mean_loss(factor: float, of_first: float) -> float:
         losses = loss.by_row(of_first * first + factor * second, targets)
         return float(np.average(losses, weights=weights))
 
+    if not loss.is_of_classes:
+        shares = ((share, 1.0 - share) for share in _SHARES_OF_FEATURES)
+        return min(shares, key=lambda both: mean_loss(both[1], both[0]))
     tried = []
     for of_first in _FACTORS_OF_FEATURES:
         result = minimize_scalar(

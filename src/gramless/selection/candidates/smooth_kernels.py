@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from gramless.base.types import BoolArray, FloatArray
+from gramless.features.binning import GivenBinning
 from gramless.features.grids import Grids
+from gramless.features.hybrid import parts_of
 from gramless.features.nystrom import Nystrom
 from gramless.features.projected import ProjectedMap
 from gramless.matrices.codes import PlainBins
@@ -24,7 +26,7 @@ from gramless.selection.candidate import (
 )
 from gramless.selection.candidates.kernel_ridge import sampled_trials
 from gramless.selection.growth import covariances
-from gramless.selection.kernel_ridge import compare_metrics
+from gramless.selection.kernel_ridge import GaussianTrials, compare_metrics, sampled_splits
 from gramless.selection.metric_learning import learned_projection
 from gramless.selection.task import SelectionTask
 
@@ -54,13 +56,7 @@ class SmoothKernels(Refinement):
     def refine(self, task: SelectionTask, best: GrownFeatures) -> GrownFeatures | None:
         """Try a kernel on a learned projection; unless it wins, return kernels on the inputs."""
         rows, scaler, n_landmarks = best.rows, best.scaler, _n_landmarks(task)
-        bins = remove_factors(first_part(best.matrix))
-        assert isinstance(bins, PlainBins)
-        weights = unscale_weights(best.matrix, best.weights)[: bins.shape[1]]
-        counts = bins.gram_diagonal() / bins.scale**2
-        # The variance of each grid's contribution to the predictions of the rows.
-        variances = covariances(counts, bins.offsets, weights, weights, bins.n_jobs)
-        fine = fineness(best.binning.grids, variances, scaler)
+        fine = fineness_of(best)
         if not fine.any():
             return None
         training, whole = rows[: len(task.split[0])], np.asarray(rows)
@@ -86,6 +82,28 @@ def _n_landmarks(task: SelectionTask) -> int:
     config = task.config
     wanted = min(config.n_landmarks, config.landmarks_an_output * task.budget.n_outputs)
     return min(wanted, MAX_NUMBERS // task.n_rows)
+
+
+def fineness_of(best: GrownFeatures) -> FloatArray:
+    """Return how finely the grids of fitted features divide each input, see :func:`fineness`."""
+    bins = remove_factors(first_part(best.matrix))
+    assert isinstance(bins, PlainBins)
+    weights = unscale_weights(best.matrix, best.weights)[: bins.shape[1]]
+    counts = bins.gram_diagonal() / bins.scale**2
+    # The variance of each grid's contribution to the predictions of the rows.
+    variances = covariances(counts, bins.offsets, weights, weights, bins.n_jobs)
+    return fineness(best.binning.grids, variances, best.scaler)
+
+
+def weighted_trials(task: SelectionTask, best: GrownFeatures) -> GaussianTrials | None:
+    """Return kernels of samples, with inputs weighted by their fineness; None without grids."""
+    if not isinstance(parts_of(best.feature_map)[0], GivenBinning):
+        return None
+    fine = fineness_of(best)
+    if not fine.any():
+        return None
+    scaler = best.scaler.weighted(fine / fine.max())
+    return GaussianTrials.of(task, sampled_splits([task.split], task.seed), [scaler])
 
 
 def fineness(grids: Grids, variances: FloatArray, scaler: Scaler) -> FloatArray:
