@@ -65,6 +65,25 @@ def test_narrow_and_wide_codes_are_not_held_at_once(n_bins: int, dtype: type) ->
     assert peak < 1.2 * codes.nbytes + 30e6
 
 
+@pytest.mark.parametrize("n_bins", [255, 256, MOST_16_BITS + 1])
+@pytest.mark.parametrize("late", [False, True])
+def test_many_codes_have_the_smallest_type_by_eight_grids(
+    n_bins: int, late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = np.arange(N_ROWS, dtype=np.float64)[:, None] % n_bins
+    if late:
+        rows[: N_ROWS // 2] = 0.0
+    grids = one_fine_grid(12)
+    expected, known = grids.learn(rows, 2)
+    monkeypatch.setattr("gramless.features.grids._MIN_MIXED_CODES", expected.size)
+    parts, same = grids.learn_parts(rows, 2)
+    types = [np.uint8, known.code_type] if n_bins > 255 else [np.uint8]
+    assert [part.dtype for part in parts] == types
+    np.testing.assert_array_equal(np.concatenate(parts), expected)
+    np.testing.assert_array_equal(same.keys(), known.keys())
+    assert same.code_type == known.code_type
+
+
 def test_few_grids_are_binned_without_a_plan() -> None:
     rng = np.random.default_rng(1)
     # Columns of two values are patterns where a plan is made.

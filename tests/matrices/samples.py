@@ -54,6 +54,18 @@ def binned(dtype, n_bins, n_rows, *, unseen=False, scale=None, order="C") -> Sam
     )
 
 
+def of_types(kinds, n_bins, n_rows) -> Sample:
+    """Draw the codes of a binned matrix, and give each eight grids a type."""
+    sample = binned(np.uint32, n_bins, n_rows)
+
+    def make(n_jobs: int | None) -> FeatureMatrix:
+        whole = sample.make(n_jobs)
+        parts = [whole.codes[8 * k : 8 * k + 8].astype(kind) for k, kind in enumerate(kinds)]
+        return BinnedMatrix(parts, whole.offsets, scale=whole.scale, n_jobs=n_jobs)
+
+    return Sample(make, sample.dense)
+
+
 def weighted(dtype, n_bins, n_rows, kind=np.float32, *, unseen=False, scale=None, order="C"):
     """Draw codes, and a value for each, with or without bins never seen."""
     n_bins = np.array(n_bins, np.int64)
@@ -170,6 +182,7 @@ BINS = {
     "many_grids": binned(np.uint8, [2, 3, 1, 4] * 9 + [2], 30),
     "many_grids_unseen": binned(np.uint8, [2, 3, 1, 4] * 9 + [2], 30, unseen=True),
     "tall": binned(np.uint8, [3, 2] * 5, 70_001, unseen=True),
+    "types": of_types([np.uint8, np.uint16, np.uint8], [3, 2] * 4 + [260] + [1, 4] * 7, 400),
     "one_row": binned(np.uint16, [3, 4, 2], 1),
     "no_row": binned(np.uint8, [3, 4, 2], 0),
     "no_grid": binned(np.uint8, [], 15),

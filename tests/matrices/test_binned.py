@@ -105,6 +105,42 @@ def test_taken_rows_have_the_same_products(tail):
         assert matrix.take_rows(rows).matvec(w).tobytes() == whole[rows].tobytes()
 
 
+@pytest.mark.parametrize("tail", [(), (3,), (17,)])
+@pytest.mark.parametrize("scale", [1.0, 0.3])
+def test_grids_of_several_types_have_the_same_bits(tail, scale):
+    rng = np.random.default_rng(0)
+    n_bins = rng.integers(1, 200, 43)
+    n_bins[[9, 40]] = 300, 70_000
+    codes = rng.integers(1, n_bins[:, None] + 1, (43, 5000)).astype(np.uint32)
+    offsets, tasks = np.append(0, np.cumsum(n_bins)), TaskSizes(leaf_grids=16)
+    ends, kinds = [8, 16, 40, 43], [np.uint8, np.uint16, np.uint8, np.uint32]
+    pieces = np.split(codes, ends[:-1])
+    parts = [piece.astype(kind) for piece, kind in zip(pieces, kinds, strict=True)]
+    w, v = rng.normal(size=(offsets[-1], *tail)), rng.normal(size=(5000, *tail))
+    chosen = rng.integers(0, 5000, 90)
+
+    def results(parts, n_jobs):
+        matrix = BinnedMatrix(parts, offsets, scale=scale, n_jobs=n_jobs, tasks=tasks)
+        few = matrix.take_rows(chosen)
+        return [
+            *(kind.matvec(w) for kind in (matrix, matrix.to_single())),
+            *(kind.rmatvec(v) for kind in (matrix, matrix.to_single())),
+            few.matvec(w),
+            few.row_gram(),
+            few.row_products(v[:90].reshape(90, -1)),
+            matrix.take_rows(slice(10, 4000)).gram_diagonal(),
+            matrix.first_grids(12).rmatvec(v),
+            matrix.bin_counts(),
+            matrix.row_of_each_bin(),
+            matrix.codes,
+        ]
+
+    expected = results(codes, 1)
+    for n_jobs in (1, 3):
+        for result, other in zip(results(parts, n_jobs), expected, strict=True):
+            np.testing.assert_array_equal(result, other)
+
+
 @given(
     hnp.arrays(
         np.uint16, st.tuples(st.integers(1, 12), st.integers(1, 20)), elements=st.integers(0, 9)

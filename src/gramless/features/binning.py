@@ -139,10 +139,10 @@ class BinningMap(GridMap):
             self._set_known(known)
             matrix = StoredBinnedMatrix(blocks, self.offsets_, scale=scale, n_jobs=self.n_jobs)
         else:
-            codes, known = grids.learn(X, self.n_jobs)
+            parts, known = grids.learn_parts(X, self.n_jobs)
             self._set_known(known)
             matrix = BinnedMatrix(
-                codes, self.offsets_, scale=scale, has_unseen=False, n_jobs=self.n_jobs
+                parts, self.offsets_, scale=scale, has_unseen=False, n_jobs=self.n_jobs
             )
         self.describe(fullest_shares(matrix))
         return matrix

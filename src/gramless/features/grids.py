@@ -52,6 +52,8 @@ _MIN_PLANNED_COLUMNS = 6
 _MIN_PLANNED_CELLS = 1 << 24
 # Fewer codes stay in 16 bits, because the loops for 8 bits would have to be compiled first.
 _MIN_8_BIT_CODES = 1 << 20
+# From here on, the codes of a fit have several types if that saves memory.
+_MIN_MIXED_CODES = 1 << 27
 _MAX_BINS, _MAX_SCALE = 2**31 - 2, 1e3
 _SIGN = np.uint64(1 << 63)
 _ALL_ROWS = 2**63 - 1
@@ -442,7 +444,7 @@ class Grids:
         shape = len(self), X.shape[0]
         codes: AnyArray = padded_rows(shape, np.uint16)
         for start, stop, block in known.blocks(X, n_jobs):
-            if not known.learn_block(block, codes[:, start:stop], n_jobs):
+            if not all(known.learn_block(block, known.split(codes[:, start:stop]), n_jobs)):
                 # A second look-up of all rows takes time, but less memory than a wider copy.
                 del codes
                 codes = padded_rows(shape, np.uint32)
@@ -453,6 +455,27 @@ class Grids:
             narrow[...] = codes
             codes = narrow
         return codes, replace(known, code_type=codes.dtype.type)
+
+    def learn_parts(self, X: Rows, n_jobs: int | None = None) -> tuple[list[AnyArray], KnownBins]:
+        """Do as :meth:`learn`, but return several arrays if there are many codes of several types.
+
+        From 134 million codes on, the codes of eight grids at a time have the smallest type.
+        """
+        shape = len(self), X.shape[0]
+        if shape[0] * shape[1] < _MIN_MIXED_CODES:
+            codes, known = self.learn(X, n_jobs)
+            return [codes], known
+        # With one job, groups have eight grids, so products add up whole groups of four or eight.
+        known = self._empty_bins(X.shape[0], 1)
+        codes = padded_rows(shape, np.uint8)
+        parts = known.split(codes)
+        for start, stop, block in known.blocks(X, n_jobs):
+            fits = known.learn_block(block, [part[:, start:stop] for part in parts], n_jobs)
+            for k in np.flatnonzero(~np.array(fits)).tolist():
+                parts[k] = known.widened(parts[k], k, block, start)
+        widest = max(part.dtype for part in parts)
+        known = replace(known, code_type=widest.type)
+        return [codes] if widest == codes.dtype else parts, known
 
     def learn_on_disk(
         self, X: Rows, n_jobs: int | None = None
@@ -468,7 +491,7 @@ class Grids:
         dtype: CodeType = np.uint16
         for start, stop, block in known.blocks(X, n_jobs, rows_of_block(n_grids)):
             codes = padded_rows((n_grids, stop - start), dtype)
-            if not known.learn_block(block, codes, n_jobs):
+            if not all(known.learn_block(block, known.split(codes), n_jobs)):
                 dtype = np.uint32
                 codes = padded_rows(codes.shape, dtype)
                 known.find_block(block, codes, n_jobs)
@@ -592,18 +615,34 @@ class KnownBins:
             return plan_columns(X, self._divided)
         return ColumnPlan(self._divided, (), np.empty(0, np.int64))
 
-    def learn_block(self, block: PackedBlock, codes: AnyArray, n_jobs: int | None) -> bool:
-        """Write the codes of a block and add new bins, see :meth:`BinTables.learn`."""
+    def split(self, codes: AnyArray) -> list[AnyArray]:
+        """Return a view of the codes of each group of grids."""
+        return [codes[a:b] for _, _, a, b in self._groups]
+
+    def learn_block(
+        self, block: PackedBlock, parts: list[AnyArray], n_jobs: int | None
+    ) -> list[bool]:
+        """Write the codes of a block by group and add new bins, see :meth:`BinTables.learn`."""
         if block.clipped:
             raise InputError(
                 "rows have numbers more than 1e18 cells away from 0: use a larger bandwidth, "
                 "scaling='quantile', or remove the outliers."
             )
 
-        def learn(tables: BinTables, group: GridGroup, a: int, b: int) -> bool:
-            return tables.learn(group, block, codes[a:b])
+        def learn(tables: BinTables, group: GridGroup, codes: AnyArray) -> bool:
+            return tables.learn(group, block, codes)
 
-        return all(map_blocks(learn, self._groups, n_jobs))
+        tasks = [(*group[:2], codes) for group, codes in zip(self._groups, parts, strict=True)]
+        return map_blocks(learn, tasks, n_jobs)
+
+    def widened(self, codes: AnyArray, k: int, block: PackedBlock, start: int) -> AnyArray:
+        """Return the codes of group ``k`` in a larger type, up to a block from row ``start`` on."""
+        tables, group, *_ = self._groups[k]
+        wide = padded_rows(codes.shape, _code_type(tables.counts, n_codes=0))
+        wide[:, :start] = codes[:, :start]
+        of_block = wide[:, start : start + block.n_rows]
+        tables.find(group, block, of_block, key_workspace(block))
+        return wide
 
     def find_block(self, block: PackedBlock, codes: AnyArray, n_jobs: int | None) -> None:
         """Write the codes of a block."""

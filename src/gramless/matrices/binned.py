@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -33,6 +33,9 @@ _GATHERED_ROWS = 8192  # rows per task of ``matvec``: their sums stay in the cac
 _SUMMED_ROWS, _SUMMED_PER_BIN = 4096, 32
 _COPIED_ROWS = 1 << 14  # rows that a task copies
 
+CodeRun = tuple[AnyArray, int, slice]  # flat codes, the stride between grids, and the grids
+GridRuns = Callable[[int, int, int], Iterable[CodeRun]]  # see ``BinnedMatrix.runs``
+
 
 class BinnedMatrix(CodedMatrix, PlainBins):
     """The sparse matrix of random binning (RB16, section 3.1); all its non-zeros are equal.
@@ -42,9 +45,10 @@ class BinnedMatrix(CodedMatrix, PlainBins):
 
     Parameters
     ----------
-    codes : array (n_grids, n_rows) of uint8, uint16 or uint32
+    codes : array (n_grids, n_rows) of uint8, uint16 or uint32, or list of such arrays
         Bin numbers from 1; 0 for a bin without training rows. The array is copied unless the
-        codes of each grid are contiguous.
+        codes of each grid are contiguous. Arrays of a list hold the codes of consecutive grids, a
+        multiple of 8 in each but the last.
     offsets : array (n_grids + 1,) of int
         First column of each grid; ``offsets[-1]`` is the number of columns.
     scale : float, default=1/sqrt(n_grids)
@@ -77,7 +81,7 @@ class BinnedMatrix(CodedMatrix, PlainBins):
 
     def __init__(
         self,
-        codes: NDArray[np.unsignedinteger],
+        codes: NDArray[np.unsignedinteger] | list[NDArray[np.unsignedinteger]],
         offsets: NDArray[np.int64],
         *,
         scale: float | None = None,
@@ -86,32 +90,49 @@ class BinnedMatrix(CodedMatrix, PlainBins):
         tasks: TaskSizes = TaskSizes(),  # noqa: B008
     ) -> None:
         self.offsets = np.asarray(offsets, np.int64)
-        self._check_codes(codes)
-        self.codes = contiguous_rows(codes)
-        self._flat, self._row_stride = flat_rows(self.codes)
-        self.scale = float(scale) if scale is not None else unit_scale(len(codes))
-        self.has_unseen = bool(has_unseen if has_unseen is not None else not codes.all())
+        parts = codes if isinstance(codes, list) else [codes]
+        self._check_codes(*parts)
+        self._parts = [contiguous_rows(part) for part in parts]
+        ranges = pairwise(accumulate(map(len, parts), initial=0))
+        self._flat = [
+            (*ends, *flat_rows(part)) for ends, part in zip(ranges, self._parts, strict=True)
+        ]
+        self.scale = float(scale) if scale is not None else unit_scale(self.n_grids)
+        all_seen = has_unseen is None and all(part.all() for part in parts)
+        self.has_unseen = bool(not all_seen if has_unseen is None else has_unseen)
         self.n_jobs, self.tasks = n_jobs, tasks
         # If codes may be 0, a zero precedes the weights of each grid, so loops need no branch.
-        shifts = np.arange(len(codes)) if self.has_unseen else -1
+        shifts = np.arange(self.n_grids) if self.has_unseen else -1
         self._starts = (self.offsets[:-1] + shifts).astype(np.uint64)
 
     @property
+    def codes(self) -> NDArray[np.unsignedinteger]:  # type: ignore[override]
+        """The codes of all grids in one array, which is a copy if there are several."""
+        return self._parts[0] if len(self._parts) == 1 else np.concatenate(self._parts)
+
+    @property
     def nbytes(self) -> int:
-        return self.codes.nbytes + self.offsets.nbytes + self._starts.nbytes
+        return sum(array.nbytes for array in (*self._parts, self.offsets, self._starts))
+
+    def runs(self, first: int, last: int, row: int = 0) -> Iterator[CodeRun]:
+        """Yield the flat codes of grids ``first:last`` from a row on, one array at a time."""
+        for start, stop, flat, stride in self._flat:
+            a, b = max(first, start), min(last, stop)
+            if a < b:
+                yield flat[(a - start) * stride + row :], stride, slice(a, b)
 
     def _matvec(self, w: Vector, out: Vector) -> None:
         n_columns = w.shape[1] if w.ndim == 2 else 0
-        codes, stride, starts, weights = self._gatherable(w)
+        runs, starts, weights = self._gatherable(w)
         flat = readonly(weights.reshape(-1))
-        add_up = partial(_add_up, codes, stride, starts, flat, n_columns, self.tasks.leaf_grids)
-        runs = self._divide_grids(weights.nbytes, out.nbytes)
-        rows = row_blocks(self.shape[0], self._task_rows(max(1, n_columns), len(runs)))
-        # Each run of grids needs separate sums, which are then added in pairs.
-        sums = [out, *(np.empty_like(out) for _ in runs[1:])]
+        add_up = partial(_add_up, runs, starts, flat, n_columns, self.tasks.leaf_grids)
+        branches = self._divide_grids(weights.nbytes, out.nbytes)
+        rows = row_blocks(self.shape[0], self._task_rows(max(1, n_columns), len(branches)))
+        # Each branch of grids needs separate sums, which are then added in pairs.
+        sums = [out, *(np.empty_like(out) for _ in branches[1:])]
         tasks = [
-            (*run, a, run_sums[a:b].reshape(-1))
-            for run, run_sums in zip(runs, sums, strict=True)
+            (*branch, a, branch_sums[a:b].reshape(-1))
+            for branch, branch_sums in zip(branches, sums, strict=True)
             for a, b in rows
         ]
         map_blocks(add_up, tasks, self.n_jobs)
@@ -160,18 +181,20 @@ class BinnedMatrix(CodedMatrix, PlainBins):
         return counts
 
     def _code_pieces(self, first: int, last: int) -> Iterator[CodePiece]:
-        yield self._flat, self._row_stride, np.diff(self.offsets), first, last
+        n_bins = np.diff(self.offsets)
+        for codes, stride, grids in self.runs(first, last):
+            yield codes, stride, n_bins[grids], 0, grids.stop - grids.start
 
     def _scatter(self, values: Vector, a: int, b: int, sums: FloatArray) -> None:
         """Add the values of each row to the flat ``sums`` of its bins in grids ``a:b``."""
-        codes, starts = self._flat[a * self._row_stride :], self._starts[a:b]
-        if values.ndim == 1:
-            has_few_bins = self.shape[1] <= _FEW_BINS * self.n_grids
-            add = loops.scatter_add_few if has_few_bins else loops.scatter_add
-            add(codes, self._row_stride, starts, values, sums)
-        else:
-            flat, n_columns = values.reshape(-1), values.shape[1]
-            loops.scatter_add_rows(codes, self._row_stride, starts, flat, n_columns, sums)
+        has_few_bins = self.shape[1] <= _FEW_BINS * self.n_grids
+        for codes, stride, grids in self.runs(a, b):
+            if values.ndim == 1:
+                add = loops.scatter_add_few if has_few_bins else loops.scatter_add
+                add(codes, stride, self._starts[grids], values, sums)
+            else:
+                of_rows = values.reshape(-1), values.shape[1]
+                loops.scatter_add_rows(codes, stride, self._starts[grids], *of_rows, sums)
 
     def _scaled(self, v: Vector) -> Vector:
         # Loops are compiled for writable arrays only; read-only ones would be another type.
@@ -187,16 +210,17 @@ class BinnedMatrix(CodedMatrix, PlainBins):
 
     def bin_counts(self) -> FloatArray:
         # With scale 1, all sums are whole numbers, so they are exact.
-        return self._copy_with(self.codes, self.offsets, 1.0).rmatvec(np.ones(self.shape[0]))
+        return self._copy_with(self._parts, self.offsets, 1.0).rmatvec(np.ones(self.shape[0]))
 
     def row_of_each_bin(self) -> IntArray:
         """Return the index of one row in each bin; 0 for bins without rows."""
         rows = np.zeros(self.shape[1], np.int64)
-
-        def find(a: int, b: int) -> None:
-            last_rows(self.codes[a:b], self.offsets[a:b], rows)
-
-        map_blocks(find, row_blocks(self.n_grids, _TASK_GRIDS), self.n_jobs)
+        tasks = [
+            (part[a:b], self.offsets[first + a : first + b], rows)
+            for (first, *_), part in zip(self._flat, self._parts, strict=True)
+            for a, b in row_blocks(len(part), _TASK_GRIDS)
+        ]
+        map_blocks(last_rows, tasks, self.n_jobs)
         return rows
 
     def loaded(self) -> BinnedMatrix:
@@ -204,20 +228,28 @@ class BinnedMatrix(CodedMatrix, PlainBins):
 
     def first_grids(self, n_grids: int) -> BinnedMatrix:
         """Return the matrix of the first grids, which shares the codes."""
-        return self._copy_with(self.codes[:n_grids], self.offsets[: n_grids + 1])
+        return self._copy_with(self._codes_of(0, n_grids), self.offsets[: n_grids + 1])
 
     def _list_rows(self) -> RowLists:
         parts = self.tasks.part_rows, self.tasks.most_parts
         return list_bins(self.codes, self.offsets, self.scale, self.n_jobs, *parts)
 
     def _grid(self, r: int, offsets: IntArray) -> BinnedMatrix:
-        return self._copy_with(self.codes[r : r + 1], offsets)
+        return self._copy_with(self._codes_of(r, r + 1), offsets)
+
+    def _codes_of(self, first: int, last: int) -> list[AnyArray]:
+        return [
+            part[max(first - start, 0) : last - start]
+            for (start, stop, *_), part in zip(self._flat, self._parts, strict=True)
+            if start < last and first < stop
+        ]
 
     def take_rows(self, rows: Rows) -> BinnedMatrix:
-        return self._copy_with(take_grid_rows(self.codes, rows, self.n_jobs), self.offsets)
+        parts = [take_grid_rows(part, rows, self.n_jobs) for part in self._parts]
+        return self._copy_with(parts, self.offsets)
 
     def _copy_with(
-        self, codes: AnyArray, offsets: IntArray, scale: float | None = None
+        self, codes: list[AnyArray], offsets: IntArray, scale: float | None = None
     ) -> BinnedMatrix:
         return BinnedMatrix(
             codes,
@@ -253,26 +285,27 @@ class BinnedMatrix(CodedMatrix, PlainBins):
             ]
         return runs
 
-    def _gatherable(self, w: Vector) -> tuple[AnyArray, int, NDArray[np.uint64], Vector]:
-        """Return flat codes, their stride, starts and weights, with a weight for every code."""
+    def _gatherable(self, w: Vector) -> tuple[GridRuns, NDArray[np.uint64], Vector]:
+        """Return :meth:`runs`, starts and weights, with a weight for every code."""
         if not self.has_unseen:
-            return self._flat, self._row_stride, self._starts, w
-        if self.codes.size > self.shape[1]:
+            return self.runs, self._starts, w
+        if self.n_grids * self.shape[0] > self.shape[1]:
             # A zero precedes the weights of each grid.
             padded = np.zeros((len(w) + self.n_grids, *w.shape[1:]))
             for r, (a, b) in enumerate(pairwise(self.offsets)):
                 padded[a + r + 1 : b + r + 1] = w[a:b]
-            return self._flat, self._row_stride, self._starts, padded
+            return self.runs, self._starts, padded
         # Padding all weights would cost more than a product of few rows, so only the weights of
         # their bins are copied. Sums have the same terms in the same order.
         n_rows = self.shape[0]
-        columns = self.codes + (self.offsets[:-1, None] - 1)
+        codes = self.codes
+        columns = codes + (self.offsets[:-1, None] - 1)
         needed = np.zeros((self.n_grids, n_rows, *w.shape[1:]))
-        needed[self.codes != 0] = w[columns[self.codes != 0]]
+        needed[codes != 0] = w[columns[codes != 0]]
         # Row i has weight i in every grid. Training has compiled the loop for codes of 16 bits.
-        codes = np.arange(n_rows, dtype=np.uint16 if n_rows <= 1 << 16 else np.uint32)
+        rows = readonly(np.arange(n_rows, dtype=np.uint16 if n_rows <= 1 << 16 else np.uint32))
         starts = np.arange(self.n_grids, dtype=np.uint64) * np.uint64(n_rows)
-        return readonly(codes), 0, starts, needed
+        return lambda first, last, row: [(rows[row:], 0, slice(first, last))], starts, needed
 
 
 class SingleBins(WrappedMatrix):
@@ -283,11 +316,10 @@ class SingleBins(WrappedMatrix):
     number, or 1e-4 if thousands of numbers in a bin are equal.
     """
 
-    matrix: CodedMatrix
+    matrix: BinnedMatrix
 
-    def __init__(self, matrix: CodedMatrix) -> None:
+    def __init__(self, matrix: BinnedMatrix) -> None:
         super().__init__(matrix)
-        self._flat, self._stride = flat_rows(matrix.codes)
         self._starts = (matrix.offsets[:-1] - 1).astype(np.uint64)
 
     def _matvec(self, w: Vector, out: Vector) -> None:
@@ -302,7 +334,8 @@ class SingleBins(WrappedMatrix):
             ) -> None:
                 sums = empty_on_cache_line((b - a) * _LANES, np.float32)
                 sums[:] = 0.0
-                loops.gather_rows_16(self._flat[a:], self._stride, self._starts, weights, sums)
+                for codes, stride, grids in self.matrix.runs(0, self.matrix.n_grids, a):
+                    loops.gather_rows_16(codes, stride, self._starts[grids], weights, sums)
                 target = out[a:b, columns]
                 target[...] = sums.reshape(-1, _LANES)[:, : target.shape[1]]
 
@@ -326,11 +359,12 @@ class SingleBins(WrappedMatrix):
                     empty_on_cache_line((last - first) * _LANES, np.float32) for _ in range(2)
                 )
                 total[:] = 0.0
-                starts = self._starts[a:b] - np.uint64(first)
+                starts = self._starts - np.uint64(first)
                 for i, j in rows:
                     sums[:] = 0.0
-                    codes, block = self._flat[a * self._stride + i :], values[i:j].reshape(-1)
-                    loops.scatter_add_rows_16(codes, self._stride, starts, block, sums)
+                    block = values[i:j].reshape(-1)
+                    for codes, stride, grids in self.matrix.runs(a, b, i):
+                        loops.scatter_add_rows_16(codes, stride, starts[grids], block, sums)
                     total += sums
                 target = out[first:last, columns]
                 target[...] = total.reshape(-1, _LANES)[:, : target.shape[1]]
@@ -338,9 +372,7 @@ class SingleBins(WrappedMatrix):
             map_blocks(scatter, row_blocks(n_grids, _TASK_GRIDS), self.n_jobs)
 
     def take_rows(self, rows: Rows) -> SingleBins:
-        matrix = self.matrix.take_rows(rows)
-        assert isinstance(matrix, CodedMatrix)
-        return SingleBins(matrix)
+        return SingleBins(self.matrix.take_rows(rows))
 
     def _cache_lines(self, values: Vector, scale: float) -> AnyArray:
         """Return ``scale * values`` in single precision, (n, 16), padded with zeros."""
@@ -356,8 +388,7 @@ class SingleBins(WrappedMatrix):
 
 
 def _add_up(
-    codes: AnyArray,
-    stride: int,
+    runs: GridRuns,
     starts: NDArray[np.uint64],
     weights: FloatArray,
     n_columns: int,
@@ -369,7 +400,7 @@ def _add_up(
 ) -> None:
     """Write the sums of grids ``first:last`` for the rows from ``a`` on, added pairwise."""
     # This is a module function because a recursive closure would keep the weights alive.
-    fixed = codes, stride, starts, weights, n_columns, leaf_grids
+    fixed = runs, starts, weights, n_columns, leaf_grids
     if last - first > leaf_grids:
         middle, second_half = _middle(first, last), np.empty_like(part)
         _add_up(*fixed, first, middle, a, part)
@@ -377,11 +408,11 @@ def _add_up(
         part += second_half
         return
     part[:] = 0.0
-    arguments = codes[first * stride + a :], stride, starts[first:last], weights
-    if n_columns == 0:
-        loops.gather_sum(*arguments, part)
-    else:
-        loops.gather_rows(*arguments, n_columns, part)
+    for codes, stride, grids in runs(first, last, a):
+        if n_columns == 0:
+            loops.gather_sum(codes, stride, starts[grids], weights, part)
+        else:
+            loops.gather_rows(codes, stride, starts[grids], weights, n_columns, part)
 
 
 def fullest_shares(matrix: PlainBins) -> FloatArray:

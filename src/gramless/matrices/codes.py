@@ -83,23 +83,27 @@ class CodedMatrix(FeatureMatrix):
     scale: float
     tasks: TaskSizes
 
-    def _check_codes(self, codes: NDArray[np.unsignedinteger]) -> None:
+    def _check_codes(self, *parts: NDArray[np.unsignedinteger]) -> None:
         name = type(self).__name__
-        if codes.ndim != 2 or codes.dtype not in (np.uint8, np.uint16, np.uint32):
-            got = f"{codes.ndim}-D {codes.dtype}"
-            raise InputError(f"{name}: codes must be 2-D of uint8, uint16 or uint32, got {got}.")
-        n, shape = len(codes), self.offsets.shape
+        for codes in parts:
+            if codes.ndim != 2 or codes.dtype not in (np.uint8, np.uint16, np.uint32):
+                got = f"{codes.ndim}-D {codes.dtype}"
+                raise InputError(
+                    f"{name}: codes must be 2-D of uint8, uint16 or uint32, got {got}."
+                )
+        self._n_rows = parts[0].shape[1]
+        n, shape = sum(map(len, parts)), self.offsets.shape
         if shape != (n + 1,):
             raise InputError(f"{name}: {n} grids need {n + 1} offsets, got shape {shape}.")
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.codes.shape[1], int(self.offsets[-1])
+        return self._n_rows, int(self.offsets[-1])
 
     @property
     def n_grids(self) -> int:
         """Number of grids, which is the number of non-zeros per row."""
-        return self.codes.shape[0]
+        return len(self.offsets) - 1
 
     def blocks(self) -> Iterator[ColumnBlock]:
         for r in range(self.n_grids):
