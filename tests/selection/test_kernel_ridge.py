@@ -280,12 +280,12 @@ def test_stepped_targets_select_grids() -> None:
     assert model.settings_.grids == "grown"
 
 
-@pytest.mark.parametrize(("noise", "sizes"), [(0.5, [400]), (2.0, [400, 600])])
-def test_kernels_that_grids_beat_are_not_fitted_to_all_rows(noise: float, sizes: list[int]) -> None:
+@pytest.mark.parametrize("noise", [0.5, 2.0])
+def test_kernels_that_are_not_far_better_are_fitted_to_samples_only(noise: float) -> None:
     rng = np.random.default_rng(3)
     rows = rng.uniform(-1, 1, size=(1500, 6))
     steps = np.sign(rows[:, 0]) + (rows[:, 1] > 0.3) * (rows[:, 2] > 0.0)
     model = KernelRegressor(random_state=0).fit(rows, steps + noise * rng.normal(size=1500))
     assert model.settings_.grids == "grown"
     trials = [trial for trial in model.search_ if trial["stage"] == "validation"]
-    assert {trial["size"] for trial in trials if trial["grids"] == "random"} == set(sizes)
+    assert {trial["size"] for trial in trials if trial["grids"] == "random"} == {400}

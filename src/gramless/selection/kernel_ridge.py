@@ -37,7 +37,7 @@ from gramless.solvers.factor import factorise
 from gramless.solvers.objective import columns
 from gramless.uncertainty.calibration import Calibration
 
-MAX_TRAINING, _MAX_VALIDATION = 400, 300  # maximum numbers of sampled rows
+_MAX_TRAINING, _MAX_VALIDATION = 400, 300  # maximum numbers of sampled rows
 _SCALINGS: tuple[ScalingKind, ...] = ("none", "standard", "both")
 # Bandwidths are tried in median distances between rows: the first, the factor between neighbours,
 # and the number on either side of the first.
@@ -314,7 +314,7 @@ def sampled_splits(splits: Sequence[Split], seed: int) -> list[Split]:
     generator = stream(seed, "kernel ridge")
     return [
         (
-            generator.permutation(training)[:MAX_TRAINING],
+            generator.permutation(training)[:_MAX_TRAINING],
             generator.permutation(validation)[:_MAX_VALIDATION],
         )
         for training, validation in splits

@@ -24,14 +24,15 @@ from gramless.selection.candidates.random_features import RandomFeatures
 from gramless.selection.candidates.refits import AdaptedLoss, NearbyPenalties
 from gramless.selection.candidates.smooth_kernels import SmoothKernels
 from gramless.selection.candidates.trend import TrendCandidate, TrendOfFewRows
-from gramless.selection.goal import scaled_score
+from gramless.selection.goal import mean_loss, scaled_score
 from gramless.selection.kernel_ridge import calibrated_loss
 from gramless.selection.selected import SelectedModel, shrink_to_constant
 from gramless.selection.splits import MIN_ROWS_TO_VALIDATE_ONCE
 from gramless.selection.task import SelectionTask
 from gramless.selection.validation import joined
 
-# Cross-validated grids must lower the loss of kernel ridge regression at least to this share.
+# Cross-validated grids must lower the loss of kernel ridge regression at least to this share. It
+# replaces them at once if its loss on the first split is below this share of theirs.
 _GAIN_OVER_KERNEL_RIDGE = 0.95
 
 # Tried on one split, in this order.
@@ -98,6 +99,13 @@ def _cross_validate(task: SelectionTask, best: Fitted, candidates: Sequence[Cand
     ridge = None if screen is None else screen.best.cross_validated(task.unrecorded())
     if ridge is not None and isinstance(best, FittedKernelRidge):
         return ridge
+    if screen is not None and best.validation is not None:
+        rows, data = best.validation.rows, task.data
+        score = mean_loss(best.goal.loss)
+        of_grids = score(best.validation.raw, data.targets[rows], data.weights_of(rows))
+        # Grids that lose clearly on the first split are not grown on the others.
+        if ridge is not None and screen.loss < _GAIN_OVER_KERNEL_RIDGE * of_grids:
+            return ridge
     results = [best.validation]
     for fold in range(1, len(task.held_back.splits)):
         # Kernel ridge regression has been cross-validated already.

@@ -6,13 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gramless.base.random import stream
 from gramless.base.threads import cached_property
 from gramless.selection.budget import GROWTH_SHARE, Cost
 from gramless.selection.candidate import Candidate, Fitted
-from gramless.selection.goal import mean_loss
 from gramless.selection.kernel_ridge import (
-    MAX_TRAINING,
     GaussianRidge,
     GaussianTrials,
     pessimistic_loss,
@@ -22,45 +19,33 @@ from gramless.selection.kernel_ridge import (
 from gramless.selection.selected import SelectedModel
 from gramless.selection.splits import Split
 from gramless.selection.task import SelectionTask
-from gramless.selection.validation import ValidationResult, joined
+from gramless.selection.validation import joined
 
 MIN_ROWS_TO_GROW = 60  # with fewer rows, only kernel ridge regression and a trend are tried
-# Kernel ridge regression replaces grids if its loss is below the first share of that of the grids
-# of the first stage, or below the second share of that of the whole model.
-_FAR_BETTER, _BETTER = 0.5, 0.95
-# How much lower the loss may become by fitting all rows, twice the rows, or with another bandwidth.
-_ALL_ROWS, _TWICE_THE_ROWS, _OTHER_BANDWIDTHS = 1.25, 1.06, 1.03
+# Growth stops if kernel ridge regression has a loss below this share of that of the first grids.
+_FAR_BETTER = 0.5
+_OTHER_BANDWIDTHS = 1.03  # how much lower the loss may become with another bandwidth
 _TIME_SHARE = 0.1  # kernel ridge regression is not tried after this fraction of the time budget
 _BYTES_A_PAIR = 32  # per pair of rows
 _SECONDS_A_CELL = 2.5e-7  # per number in a pair of rows
 
 
 class KernelRidge(Candidate):
-    """Kernel ridge regression in which every row is a landmark."""
+    """Kernel ridge regression in which every row is a landmark, if there are no grids."""
 
     name = "the trial of kernel ridge regression"
 
     def applies(self, task: SelectionTask, best: Fitted | None) -> bool:
-        """Return whether the loss of a sample is low enough to fit all rows."""
-        if not task.grows_grids or task.earlier is not None:
+        if best is not None or not task.grows_grids or task.earlier is not None:
             return False
-        screen = task.once(screen_kernel_ridge)
-        return screen is not None and (
-            best is None or screen.may_beat(_validation_loss(task, best))
-        )
+        return task.once(screen_kernel_ridge) is not None
 
-    def fit(self, task: SelectionTask, best: Fitted | None) -> FittedKernelRidge | None:
-        """Fit all training rows; None if the loss is not clearly below that of the best."""
+    def fit(self, task: SelectionTask, best: Fitted | None) -> FittedKernelRidge:
         screen = task.once(screen_kernel_ridge)
         assert screen is not None
-        if best is not None:
-            return screen.better_than(_validation_loss(task, best))
         if task.n_rows < MIN_ROWS_TO_GROW:
             return screen.best.cross_validated(task)
         return screen.best.validated(task, task.split)
-
-    def replaces(self, task: SelectionTask, best: Fitted, fitted: Fitted) -> bool:
-        return True  # fit returns None unless it is clearly better
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -130,41 +115,14 @@ class KernelRidgeScreen:
         bound = _FAR_BETTER * first_loss
         return self.first_loss < _OTHER_BANDWIDTHS * bound and self.loss < bound
 
-    def may_beat(self, loss_of_best: float) -> bool:
-        """Return whether a fit of all rows may be clearly better than the best model."""
-        return self.first_loss < _OTHER_BANDWIDTHS * _ALL_ROWS * _BETTER * loss_of_best
-
-    def _with(self, kernel: GaussianRidge) -> FittedKernelRidge:
+    @property
+    def best(self) -> FittedKernelRidge:
         task = self.task
         assert task.least_squares is not None
         relevance = np.ones(task.data.rows.shape[1])
-        return FittedKernelRidge(goal=task.least_squares, relevance=relevance, kernel=kernel)
-
-    @property
-    def best(self) -> FittedKernelRidge:
-        return self._with(self.kernels.best)
-
-    def better_than(self, loss_of_best: float) -> FittedKernelRidge | None:
-        """Return a fit to all training rows if its loss is clearly less than that of the best.
-
-        If there are many rows, half of them come first, in an eighth of the time.
-        """
-        bound, (training, held_back) = _BETTER * loss_of_best, self.task.split
-        if len(training) > 2 * MAX_TRAINING:
-            shuffled = stream(self.task.seed, "half of the rows").permutation(training)
-            half = shuffled[: len(training) // 2], held_back
-            bound_of_half = _OTHER_BANDWIDTHS * _TWICE_THE_ROWS * bound
-            if self._below(self._with(self.kernels.first), bound_of_half, half) is None:
-                return None
-        return self._below(self.best, bound, self.task.split)
-
-    def _below(
-        self, unfitted: FittedKernelRidge, bound: float, split: Split
-    ) -> FittedKernelRidge | None:
-        fitted = unfitted.validated(self.task, split)
-        assert fitted.validation is not None
-        loss = pessimistic_loss(fitted.kernel, self.task, fitted.validation, split[0], bound)
-        return fitted if loss < bound else None
+        return FittedKernelRidge(
+            goal=task.least_squares, relevance=relevance, kernel=self.kernels.best
+        )
 
 
 def screen_kernel_ridge(task: SelectionTask) -> KernelRidgeScreen | None:
@@ -190,10 +148,3 @@ def sampled_trials(task: SelectionTask) -> GaussianTrials:
     if screen is not None:
         return screen.kernels
     return GaussianTrials.of(task, sampled_splits([task.split], task.seed))
-
-
-def _validation_loss(task: SelectionTask, best: Fitted) -> float:
-    result: ValidationResult | None = best.validation
-    assert result is not None
-    data, rows = task.data, result.rows
-    return mean_loss(best.goal.loss)(result.raw, data.targets[rows], data.weights_of(rows))
