@@ -15,6 +15,7 @@ from gramless import KernelClassifier, RandomBinning
 from gramless.selection.bandwidth_search import Sample
 from gramless.selection.data import Data
 from gramless.selection.splits import (
+    all_rows,
     drawn_rows,
     group_folds,
     kept_together,
@@ -278,3 +279,18 @@ def test_prediction_sets_of_matched_rows_cover() -> None:
     # The shared inputs say nothing: what is left is one normal input.
     best = np.mean((new[:, 0] > 0.8 * 0 + np.log(2) / 1.6) != (truth > 0))
     assert model.score(new, truth) > 1 - 1.15 * best
+
+
+def test_rows_in_order_of_a_split_share_its_memory():
+    split = validation_splits(5000, seed=0)[0]
+    order = all_rows(split, 5000)
+    assert all(np.shares_memory(order, part) for part in split)
+    np.testing.assert_array_equal(order, np.concatenate(split))
+
+
+def test_splits_that_are_views_of_other_orders_are_copied():
+    rows = np.arange(8)
+    for split in [(rows[3:], rows[:3]), (rows[::2], rows[1::2]), (rows[5:], rows[1:3])]:
+        order = all_rows(split, 8)
+        np.testing.assert_array_equal(order[: sum(map(len, split))], np.concatenate(split))
+        assert sorted(order) == rows.tolist()

@@ -278,7 +278,11 @@ class System:
     @classmethod
     def from_problem(cls, problem: Problem) -> System:
         row_weights = problem.row_weights[:, None]
-        right = rmatvec(problem.matrix, row_weights * columns(problem.targets))
+        weighted = row_weights * columns(problem.targets)
+        if problem.sample_weight is None:
+            # Equal weights are kept as one number.
+            row_weights = np.broadcast_to(row_weights[0], row_weights.shape)
+        right = rmatvec(problem.matrix, weighted)
         ridge = problem.penalty.diagonal(right[:, 0])
         return cls(problem.matrix, RowCurvature(row_weights), ridge, right)
 

@@ -231,8 +231,11 @@ class SampledRows(Preconditioner, Stateful):
                 max_rows = np.sqrt(half**2 + 0.5 * large_array_budget() / _BYTES_PER_PAIR) - half
                 n_wanted = min(n_wanted, max(_MIN_ROWS_IN_LITTLE_MEMORY, int(max_rows)))
         chosen = candidates[sampled_row_indices(len(candidates), n_wanted)]
+        is_complete = len(chosen) == len(candidates)
+        # With many rows, these arrays take more memory than the products.
+        del candidates, row_weights
         rows = matrix.take_rows(chosen)
-        return RowSample(self, chosen, rows, rows.row_gram(), len(chosen) == len(candidates))
+        return RowSample(self, chosen, rows, rows.row_gram(), is_complete)
 
 
 @dataclass(frozen=True)
