@@ -84,7 +84,9 @@ class GaussianRidge:
 
     @property
     def source(self) -> InputKernel:
-        return _source(self.scaler, self.bandwidth)
+        scaler = self.scaler
+        bandwidth = scaler.unscaled(self.bandwidth)
+        return InputKernel(Gaussian(), bandwidth, scaler.categorical_mask)
 
     def settings(self, n_rows: int) -> Hyperparameters:
         return Hyperparameters(self.scaler.kind, self.length, self.ridge / n_rows)
@@ -342,7 +344,8 @@ class GaussianTrials:
         """Try the first bandwidth with ``scalers``; by default those that weigh inputs equally."""
         if scalers is None:
             scalers = map_blocks(task.data.scaler, [(kind,) for kind in _SCALINGS], task.n_jobs)
-        samples = _samples(task, splits, scalers)
+        inputs = [(task.data.for_squares, splits, scaler, task.seed) for scaler in scalers]
+        samples = map_blocks(_Sample.of, inputs, task.n_jobs)
         with one_blas_thread():
             first = [(sample, _FIRST_LENGTH, _FIRST_RIDGE) for sample in samples]
             return cls(task, _run_trials(task, first), samples)
@@ -389,10 +392,7 @@ def compare_metrics(
     if not known:
         kinds = [(kind,) for kind in _SCALINGS if kind != scaler.kind]
         scalers += [scaler, *map_blocks(data.scaler, kinds, task.n_jobs)]
-    samples = _samples(task, splits, scalers)
-    with one_blas_thread():
-        first = [(sample, _FIRST_LENGTH, _FIRST_RIDGE) for sample in samples]
-        weighted, *equal = _run_trials(task, first)
+    weighted, *equal = GaussianTrials.of(task, splits, scalers).of_scalings
     return weighted, min([*known, *equal], key=_by_score)
 
 
@@ -414,7 +414,8 @@ class _Sample:
     def best(self, length: float, ridge: float) -> GaussianRidge:
         """Return the best penalty for a bandwidth by steps from ``ridge`` while scores improve."""
         if self.scaler.categorical_mask.any():
-            source, kernels = _source(self.scaler, length * self.median), []
+            bandwidth, kernels = self.scaler.unscaled(length * self.median), []
+            source = InputKernel(Gaussian(), bandwidth, self.scaler.categorical_mask)
             for training, validation in self.parts:
                 values = source.values_with(training.rows)
                 kernels.append((values(training.rows), values(validation.rows)))
@@ -451,13 +452,6 @@ class _Sample:
             mean = np.average(squares, axis=0, weights=validation.sample_weight)
             scores.append(float(np.mean(mean)))
         return float(np.mean(scores))
-
-
-def _samples(
-    task: SelectionTask, splits: Sequence[Split], scalers: Sequence[Scaler]
-) -> list[_Sample]:
-    tasks = [(task.data.for_squares, splits, scaler, task.seed) for scaler in scalers]
-    return map_blocks(_Sample.of, tasks, task.n_jobs)
 
 
 def _run_trials(
@@ -504,10 +498,6 @@ def _gram(source: InputKernel, rows: FloatArray, n_jobs: int | None) -> FloatArr
 
 def _solve(gram: FloatArray, data: Data, ridge: float) -> Vector:  # gram is overwritten
     return solve_ridge(gram, data.targets, ridge, data.sample_weight, data.intercept)
-
-
-def _source(scaler: Scaler, bandwidth: float) -> InputKernel:
-    return InputKernel(Gaussian(), scaler.unscaled(bandwidth), scaler.categorical_mask)
 
 
 def validate_ridge(
