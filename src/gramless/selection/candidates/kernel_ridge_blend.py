@@ -139,9 +139,12 @@ def _rows_and_landmarks(task: SelectionTask) -> tuple[list[IntArray], int]:
     The training rows come first, then the others of the final fit if any, in random order.
     """
     generator, n_fitted, training = stream(task.seed, "blend"), task.data.n_fitted, task.split[0]
-    parts = [training, np.setdiff1d(np.arange(n_fitted), training)]
+    is_training = np.zeros(task.n_rows, bool)
+    is_training[training] = True
+    parts = [training, np.flatnonzero(~is_training[:n_fitted])]
     share = min(1.0, _MAX_FITTED_ROWS / n_fitted)
-    parts = [generator.permutation(rows)[: round(share * len(rows))] for rows in parts]
+    # Without the copies, all rows would stay in memory.
+    parts = [generator.permutation(rows)[: round(share * len(rows))].copy() for rows in parts]
     has_several = int(task.data.n_outputs > 1)
     is_small = n_fitted <= _MAX_LANDMARK_ROWS[has_several]
     return [rows for rows in parts if len(rows)], 0 if is_small else _N_LANDMARKS[has_several]
