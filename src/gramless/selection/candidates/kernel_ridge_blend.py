@@ -25,9 +25,9 @@ from gramless.selection.task import SelectionTask
 # rows and half as many landmarks, but at least 400, because few rows predict poorly whether many
 # rows help.
 _ROWS_PER_CLASS, _MIN_ROWS, _MAX_ROWS = 60, 400, 1500
-# For two classes and for more: up to the first number of rows each one is a landmark. Larger tables
-# have fewer landmarks, but all rows are fitted. That predicts better in less time than fitting as
-# many rows as fit with each one a landmark.
+# For one output (numbers, two classes) and for more: up to the first number of rows each one is a
+# landmark. Larger tables have fewer landmarks, but all rows are fitted. That predicts better in
+# less time than fitting as many rows as fit with each one a landmark.
 _MAX_LANDMARK_ROWS, _N_LANDMARKS = (2500, 5000), (1500, 2500)
 _MAX_FITTED_ROWS = 40_000
 # Bandwidths are selected on a sample. More rows support narrower kernels.
