@@ -27,8 +27,10 @@ from gramless.solvers.newton_cg import NewtonCG
 NEARBY = (10.0**0.5, 10.0**-0.5)
 _MAX_STEPS = 8
 _TIE = 1.001  # the strongest penalty within this factor of the best score is selected
-# A warm start may meet the usual tolerance before new columns have any weight.
-_WARM_SHARE = 0.2
+# A warm start may meet the usual tolerance before new columns have any weight. Newton's method
+# measures its tolerance relative to the gradient at zero, which is larger; with few rows the scores
+# vary too much for the difference to matter.
+_WARM_SHARE, _WARM_NEWTON_SHARE, _FEW_ROWS = 0.2, 0.04, 2000
 # The tolerance, relative to the error that remains, and its minimum.
 _SHARE_OF_ERROR, _MIN_TOL = 0.05, 1e-4
 _TIME_SHARE = 0.7  # fraction of the time budget; the final fit needs the remaining time
@@ -218,7 +220,11 @@ class PenaltyPath:
         if self.solver is None:
             self.solver = self.goal.solver(problem, self.n_jobs)
             if isinstance(self.solver, NewtonCG | ConjugateGradient) and start is not None:
-                self.solver = replace(self.solver, tol=_WARM_SHARE * self.solver.tol)
+                is_newton = isinstance(self.solver, NewtonCG)
+                has_many_rows = len(self.training) + len(self.validation) >= _FEW_ROWS
+                is_strict = is_newton and has_many_rows and not self.goal.loss.is_piecewise_linear
+                share = _WARM_NEWTON_SHARE if is_strict else _WARM_SHARE
+                self.solver = replace(self.solver, tol=share * self.solver.tol)
         if isinstance(self.solver, ConjugateGradient) and self.results:
             # If targets are nearly without noise, a solution meets the usual tolerance for nearby
             # penalties too, and the path would end where it begins.
