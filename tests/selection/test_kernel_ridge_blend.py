@@ -15,8 +15,11 @@ from gramless.features.expansion import KernelExpansion
 from gramless.features.hybrid import parts_of
 from gramless.losses import Logistic, Multinomial, Squared
 from gramless.portable import PortableModel
+from gramless.selection import pipeline
+from gramless.selection.candidate import GrownFeatures, Refinement
 from gramless.selection.candidates.kernel_ridge_blend import blend_factors
 from gramless.selection.config import EFFORTS
+from gramless.selection.task import SelectionTask
 
 Array = NDArray[np.float64]
 
@@ -115,6 +118,25 @@ def test_blend_predicts_numbers_better_than_without(blended_numbers: KernelRegre
     assert share == pytest.approx(round(4.0 * share) / 4.0, abs=1e-3)
     np.testing.assert_allclose(rest, share * deviations, atol=0.02 * np.std(y))
     assert np.corrcoef(added, y)[0, 1] > 0.8
+
+
+def test_features_are_not_refined_after_the_blend(blended_numbers: KernelRegressor) -> None:
+    refined: list[bool] = []
+
+    class Never(Refinement):
+        name = "a refinement after the blend"
+
+        def is_wanted(self, task: SelectionTask) -> bool:
+            return True
+
+        def refine(self, task: SelectionTask, best: GrownFeatures) -> GrownFeatures | None:
+            refined.append(True)
+            return None
+
+    with mock.patch.object(pipeline, "CANDIDATES", (*pipeline.CANDIDATES, Never())):
+        model = KernelRegressor(random_state=0).fit(*numbers(1200))
+    assert not refined
+    np.testing.assert_array_equal(model.weights_, blended_numbers.weights_)
 
 
 def test_intervals_of_a_blend_contain_the_targets(blended_numbers: KernelRegressor) -> None:

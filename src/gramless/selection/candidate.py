@@ -110,6 +110,7 @@ class GrownFeatures(FittedFeatures):
     ``rows`` are the scaled rows in the order of the features.
     """
 
+    can_be_refined: ClassVar[bool] = True
     rows: Rows = field(repr=False)
 
     @property
@@ -235,7 +236,8 @@ class Refinement(Candidate):
     """A candidate that changes grown features, or puts others beside them."""
 
     def applies(self, task: SelectionTask, best: Fitted | None) -> bool:
-        return isinstance(best, GrownFeatures) and self.is_wanted(task)
+        is_open = isinstance(best, GrownFeatures) and best.can_be_refined
+        return is_open and self.is_wanted(task)
 
     @abstractmethod
     def is_wanted(self, task: SelectionTask) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -122,6 +123,7 @@ class KernelRidgeBlend(Refinement):
 class BlendedFeatures(GrownFeatures):
     """Features to which a kernel machine is added; ``factors`` are those of both."""
 
+    can_be_refined: ClassVar[bool] = False  # the factors suit these features only
     ridge: NestedRidge
     factors: tuple[float, float]
 
