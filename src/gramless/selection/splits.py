@@ -194,13 +194,6 @@ def all_rows(split: Split, n_rows: int) -> NDArray[np.intp]:
     >>> all_rows((np.array([0, 1]), np.array([3])), 5)
     array([0, 1, 3, 2, 4])
     """
-    order = split[0].base
-    if isinstance(order, np.ndarray) and order.shape == (n_rows,):
-        # Both parts may be views of the array that is wanted.
-        n_training = len(split[0])
-        halves = (order[:n_training], split[0]), (order[n_training:], split[1])
-        if all(np.array_equal(*half) for half in halves):
-            return order
     neither = np.ones(n_rows, bool)
     for part in split:
         neither[part] = False
@@ -251,10 +244,7 @@ def _stratify(order: NDArray[np.intp], classes: IntArray) -> NDArray[np.intp]:
 def _split_off(n_rows: int, part: NDArray[np.intp]) -> Split:
     is_validation = np.zeros(n_rows, bool)
     is_validation[part] = True
-    # One array for both parts saves a copy in ``all_rows``.
-    order = np.concatenate([np.flatnonzero(~is_validation), np.flatnonzero(is_validation)])
-    n_training = n_rows - np.count_nonzero(is_validation)
-    return order[:n_training], order[n_training:]
+    return np.flatnonzero(~is_validation), np.flatnonzero(is_validation)
 
 
 def half_of(n_rows: int) -> int:

@@ -10,14 +10,21 @@ from scipy.optimize import minimize_scalar
 
 from gramless.base.random import stream
 from gramless.base.types import IntArray
+from gramless.features.binning import GivenBinning
+from gramless.features.hybrid import parts_of
 from gramless.losses import Loss
 from gramless.matrices.base import Vector
 from gramless.selection.budget import Cost
 from gramless.selection.candidate import DENSE_TIME_SHARE, GrownFeatures, Refinement
 from gramless.selection.candidates.kernel_ridge import sampled_trials
-from gramless.selection.candidates.smooth_kernels import weighted_trials
+from gramless.selection.candidates.smooth_kernels import fineness_of
 from gramless.selection.goal import scaled_score
-from gramless.selection.kernel_ridge import BYTES_PER_PAIR, NestedRidge
+from gramless.selection.kernel_ridge import (
+    BYTES_PER_PAIR,
+    GaussianTrials,
+    NestedRidge,
+    sampled_splits,
+)
 from gramless.selection.selected import AddedKernel, SelectedModel
 from gramless.selection.splits import MIN_ROWS_TO_VALIDATE_ONCE
 from gramless.selection.task import SelectionTask
@@ -84,7 +91,7 @@ class KernelRidgeBlend(Refinement):
         n_first = min(max(_ROWS_PER_CLASS * data.n_outputs, _MIN_ROWS), _MAX_ROWS)
         n_few = max(n_first // 2, _MIN_ROWS)
         if not loss.is_of_classes:
-            weighted, share = weighted_trials(task, best), _HOPEFUL_NUMBERS
+            weighted, share = _weighted_trials(task, best), _HOPEFUL_NUMBERS
             if weighted is None:
                 return None
             kernels = weighted
@@ -133,6 +140,17 @@ class BlendedFeatures(GrownFeatures):
         weights = self.factors[1] * ridge.weights[-1]
         added = AddedKernel(expansion=expansion, weights=weights, factor=self.factors[0])
         return replace(super().finish(task), added=added)
+
+
+def _weighted_trials(task: SelectionTask, best: GrownFeatures) -> GaussianTrials | None:
+    """Return kernels of samples, with inputs weighted by their fineness; None without grids."""
+    if not isinstance(parts_of(best.feature_map)[0], GivenBinning):
+        return None
+    fine = fineness_of(best)
+    if not fine.any():
+        return None
+    scaler = best.scaler.weighted(fine / fine.max())
+    return GaussianTrials.of(task, sampled_splits([task.split], task.seed), [scaler])
 
 
 def _rows_and_landmarks(task: SelectionTask) -> tuple[list[IntArray], int]:

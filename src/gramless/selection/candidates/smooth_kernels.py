@@ -7,9 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gramless.base.types import BoolArray, FloatArray
-from gramless.features.binning import GivenBinning
 from gramless.features.grids import Grids
-from gramless.features.hybrid import parts_of
 from gramless.features.nystrom import Nystrom
 from gramless.features.projected import ProjectedMap
 from gramless.matrices.codes import PlainBins
@@ -26,7 +24,7 @@ from gramless.selection.candidate import (
 )
 from gramless.selection.candidates.kernel_ridge import sampled_trials
 from gramless.selection.growth import covariances
-from gramless.selection.kernel_ridge import GaussianTrials, compare_metrics, sampled_splits
+from gramless.selection.kernel_ridge import compare_metrics
 from gramless.selection.metric_learning import learned_projection
 from gramless.selection.task import SelectionTask
 
@@ -93,17 +91,6 @@ def fineness_of(best: GrownFeatures) -> FloatArray:
     # The variance of each grid's contribution to the predictions of the rows.
     variances = covariances(counts, bins.offsets, weights, weights, bins.n_jobs)
     return fineness(best.binning.grids, variances, best.scaler)
-
-
-def weighted_trials(task: SelectionTask, best: GrownFeatures) -> GaussianTrials | None:
-    """Return kernels of samples, with inputs weighted by their fineness; None without grids."""
-    if not isinstance(parts_of(best.feature_map)[0], GivenBinning):
-        return None
-    fine = fineness_of(best)
-    if not fine.any():
-        return None
-    scaler = best.scaler.weighted(fine / fine.max())
-    return GaussianTrials.of(task, sampled_splits([task.split], task.seed), [scaler])
 
 
 def fineness(grids: Grids, variances: FloatArray, scaler: Scaler) -> FloatArray:
