@@ -290,6 +290,8 @@ class CrossFittedModels:
         self.n_rows, self.n_training = len(data.targets), n_training
         self.half = half_of(n_training) if half is None else half
         self.n_outputs = data.n_outputs
+        has_few = n_training * data.n_outputs <= _FEW_DERIVATIVES
+        self._n_jobs_of_derivatives = 1 if has_few else n_jobs
         counts = data.counts_of(np.arange(self.n_rows))
         self.counts = np.ones(self.n_rows) if counts is None else counts
         training = slice(0, n_training)
@@ -342,7 +344,8 @@ class CrossFittedModels:
         return self._score_of(self.raw)
 
     def _score_of(self, raws: Floats) -> float:
-        scores = map_blocks(self._best_scale, [(raw,) for raw in raws], self.n_jobs)
+        each = [(raw,) for raw in raws]
+        scores = map_blocks(self._best_scale, each, self._n_jobs_of_derivatives)
         return float(np.mean([loss for loss, _ in scores]))
 
     def _best_scale(self, raw: Floats) -> tuple[float, float]:
@@ -396,8 +399,7 @@ class CrossFittedModels:
             for k, (start, end) in enumerate(self.halves)
             for a, b in row_blocks(end - start, _PACKED_ROWS)
         ]
-        is_small = self.n_training * self.n_outputs <= _FEW_DERIVATIVES
-        map_blocks(fill, blocks, 1 if is_small else self.n_jobs)
+        map_blocks(fill, blocks, self._n_jobs_of_derivatives)
         return values, n_outputs
 
     def add(self, codes: NDArray[np.unsignedinteger], n_bins: NDArray[np.int64]) -> None:
@@ -457,7 +459,7 @@ class CrossFittedModels:
     def _both_derivatives(self) -> list[tuple[Floats, Floats]]:
         if self._derivatives is None:
             raws = [(raw,) for raw in self.raw]
-            self._derivatives = map_blocks(self.derivatives, raws, self.n_jobs)
+            self._derivatives = map_blocks(self.derivatives, raws, self._n_jobs_of_derivatives)
         return self._derivatives
 
     def _backfit(
