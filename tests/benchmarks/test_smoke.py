@@ -141,6 +141,16 @@ def test_fits_on_workers_match_local_fit(folder: Path) -> None:
     assert model[-1]["machines"] == 100
 
 
+# The test takes long because three processes load the library.
+@pytest.mark.timeout(300)
+def test_cores_compares_speed_up_with_limit(folder: Path) -> None:
+    (rows,) = tables("claims/cores.py", folder).values()
+    assert [row["table"] for row in rows] == ["numbers", "two classes", "five classes"]
+    for row in rows:
+        assert row["limit"] == pytest.approx(2 * row["1 thread s"] / row["2 processes s"])
+        assert row["share of the limit"] == pytest.approx(row["speed-up"] / row["limit"])
+
+
 def test_products_agree_to_rounding(folder: Path) -> None:
     (rows,) = tables("claims/products.py", folder).values()
     assert len(rows) == 12
