@@ -51,18 +51,17 @@ def warm_up() -> None:
         seconds_of_fit(n_classes, WARM_UP_ROWS, 2)
 
 
-def compare(pool: ProcessPoolExecutor, name: str, n_rows: int, repeats: int) -> Row:
+def compare(pool: ProcessPoolExecutor, n_classes: int, n_rows: int, repeats: int) -> Row:
     """Return the seconds of one thread, two threads, and one thread in each of two processes."""
     one, two, both = [], [], []
     for _ in range(repeats):
-        one.append(pool.submit(seconds_of_fit, TABLES[name][0], n_rows, 1).result())
-        two.append(pool.submit(seconds_of_fit, TABLES[name][0], n_rows, 2).result())
-        fits = [pool.submit(seconds_of_fit, TABLES[name][0], n_rows, 1) for _ in range(2)]
+        one.append(pool.submit(seconds_of_fit, n_classes, n_rows, 1).result())
+        two.append(pool.submit(seconds_of_fit, n_classes, n_rows, 2).result())
+        fits = [pool.submit(seconds_of_fit, n_classes, n_rows, 1) for _ in range(2)]
         both.append(max(fit.result() for fit in fits))
     speed_up = median(one) / median(two)
     limit = 2.0 * median(one) / median(both)
     return {
-        "table": name,
         "rows": n_rows,
         "1 thread s": median(one),
         "2 threads s": median(two),
@@ -77,9 +76,10 @@ def main() -> None:
     args = parse(options(__doc__, repeats=7))
     report, rows = Report(args), []
     with ProcessPoolExecutor(2, mp_context=get_context("spawn"), initializer=warm_up) as pool:
-        for name, (_, n_rows) in TABLES.items():
+        for name, (n_classes, n_rows) in TABLES.items():
             print_progress(name)
-            rows.append(compare(pool, name, QUICK_ROWS if args.quick else n_rows, args.repeats))
+            n_rows = QUICK_ROWS if args.quick else n_rows
+            rows.append({"table": name} | compare(pool, n_classes, n_rows, args.repeats))
     report.add("A second thread, and two processes at the same time", rows)
     report.close()
 

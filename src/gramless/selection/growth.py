@@ -60,8 +60,9 @@ _SHRINKAGE = 20.0  # rows with value 0 that are added to each bin of a proposal
 _SIMPLIFICATION_SHARE = 0.999  # an input is dropped if the grid keeps this share of its gain
 _MAX_SCORED_OUTPUTS = 3  # more outputs are projected on random directions
 _TASK_GRIDS, _TASKS_PER_THREAD, _TABLE_BITS, _ROWS_PER_BIN = 8, 2, (9, 15), 8
-# Rows per block of packed derivatives, and derivatives that are not worth a second thread.
-_PACKED_ROWS, _FEW_DERIVATIVES = 8192, 1 << 16
+# Rows per block of packed derivatives, and rows times outputs whose derivatives or losses are not
+# worth a second thread.
+_PACKED_ROWS, _SMALL_PASS = 8192, 1 << 16
 _RANK_LEVELS = 512
 _MIN_GRIDS = 160  # growth goes on up to this many grids, even if stages gain little
 _COVARIANCE_TASK_GRIDS = 8
@@ -290,8 +291,8 @@ class CrossFittedModels:
         self.n_rows, self.n_training = len(data.targets), n_training
         self.half = half_of(n_training) if half is None else half
         self.n_outputs = data.n_outputs
-        has_few = n_training * data.n_outputs <= _FEW_DERIVATIVES
-        self._n_jobs_of_derivatives = 1 if has_few else n_jobs
+        is_small = n_training * data.n_outputs <= _SMALL_PASS
+        self._n_jobs_per_pass = 1 if is_small else n_jobs
         counts = data.counts_of(np.arange(self.n_rows))
         self.counts = np.ones(self.n_rows) if counts is None else counts
         training = slice(0, n_training)
@@ -344,8 +345,7 @@ class CrossFittedModels:
         return self._score_of(self.raw)
 
     def _score_of(self, raws: Floats) -> float:
-        each = [(raw,) for raw in raws]
-        scores = map_blocks(self._best_scale, each, self._n_jobs_of_derivatives)
+        scores = map_blocks(self._best_scale, [(raw,) for raw in raws], self._n_jobs_per_pass)
         return float(np.mean([loss for loss, _ in scores]))
 
     def _best_scale(self, raw: Floats) -> tuple[float, float]:
@@ -399,7 +399,7 @@ class CrossFittedModels:
             for k, (start, end) in enumerate(self.halves)
             for a, b in row_blocks(end - start, _PACKED_ROWS)
         ]
-        map_blocks(fill, blocks, self._n_jobs_of_derivatives)
+        map_blocks(fill, blocks, self._n_jobs_per_pass)
         return values, n_outputs
 
     def add(self, codes: NDArray[np.unsignedinteger], n_bins: NDArray[np.int64]) -> None:
@@ -459,7 +459,7 @@ class CrossFittedModels:
     def _both_derivatives(self) -> list[tuple[Floats, Floats]]:
         if self._derivatives is None:
             raws = [(raw,) for raw in self.raw]
-            self._derivatives = map_blocks(self.derivatives, raws, self._n_jobs_of_derivatives)
+            self._derivatives = map_blocks(self.derivatives, raws, self._n_jobs_per_pass)
         return self._derivatives
 
     def _backfit(
